@@ -131,6 +131,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   const settling = openSettling(services)
   const halts = openHalts(services)
   const placing = new Placing(services, settling, halts, () => loops['order.copy'].wake())
+  const { copyPace } = placing
   const proving = openProving(services, placing, () => loops['account.prove'].wake())
   const brokerRequests = openBrokerRequests(services, settling)
   const databaseClock = new DatabaseClock()
@@ -206,7 +207,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
       everyMs: QUEUE_POLL_MS,
       log,
       clock,
-      round: async () => (await fanOut(services)) > 0
+      round: async () => ((await copyPace.wait()) ? (await fanOut(services, copyPace)) > 0 : true)
     }),
     'copy.close': startLoop({
       name: 'copy.close',

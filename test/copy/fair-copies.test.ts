@@ -4,6 +4,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+import { CopyPace } from '../../worker/copy/pace.ts'
 import { CopyPlaces } from '../../worker/copy/places.ts'
 import type { Clock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -117,5 +118,51 @@ pacing('take their places and give them back, and there is never less room than 
   places.remove()
 })
 
+const yielding = suite('the copies a worker begins a second')
+
+yielding(
+  'are fewer while orders are claimed more slowly beside them, down to a bound, and more when they are not',
+  () => {
+    const { clock, pass } = handClock()
+    const pace = new CopyPace(clock)
+    for (let count = 0; count < 50; count++) pace.noteOrders(4)
+    pass(1000)
+    pace.noteOrders(4)
+    const waits = (tookMs: number) => {
+      pass(100)
+      pace.noteCopies(1)
+      pace.noteOrders(tookMs)
+      pace.noteCopies(1000)
+      const { waitMs } = pace
+      pass(waitMs)
+      return waitMs
+    }
+    const first = waits(4)
+    for (let count = 0; count < 5; count++) waits(9)
+    const slower = waits(9)
+    assert.ok(first > 200 && slower > 2 * first, `${first}, ${slower}`)
+    for (let count = 0; count < 20; count++) waits(9)
+    const slowest = waits(9)
+    assert.ok(slowest > 1800 && slowest < 2100, `${slowest}`)
+    for (let count = 0; count < 10; count++) waits(4)
+    assert.ok(waits(4) < slowest / 1.5)
+  }
+)
+
+yielding('have no pace while no orders come, nor for what may be begun at once', () => {
+  const { clock, pass } = handClock()
+  const pace = new CopyPace(clock)
+  pace.noteCopies(10_000)
+  assert.is(pace.waitMs, 0)
+  pass(20_000)
+  pace.noteOrders(4)
+  pace.noteCopies(50)
+  assert.is(pace.waitMs, 0)
+  pace.noteCopies(50)
+  assert.ok(pace.waitMs > 0)
+  pass(1001)
+  assert.is(pace.waitMs, 0)
+})
+
 copying.after(closeAll)
-for (const tests of [pacing, copying]) tests.run()
+for (const tests of [pacing, yielding, copying]) tests.run()

@@ -240,6 +240,23 @@ taking('goes on with the oldest where more wait than can be taken at once', asyn
   assert.equal(await waiting(), [])
 })
 
+taking('leaves copies in the queue once orders come and copies have used their pace', async () => {
+  const services = { ...harness.services, worker: 'worker', clock: systemClock } as unknown as WorkerServices
+  const placing = new Placing(services, undefined as never, openHalts(services), () => {})
+  const waiting = async () =>
+    (await db('pgboss.job').where({ name: 'order.copy', state: 'created' }).pluck('id')).length
+  await queue.enqueue(db, 'order.copy', [{ accountIds: ['nobody'] }])
+  await queue.enqueue(db, 'order.place', [{ accountIds: ['nobody'] }])
+  placing.copyPace.noteCopies(1_000_000)
+  assert.is(placing.copyPace.waitMs, 0, 'no order has come')
+  await placing.take()
+  assert.ok(placing.copyPace.waitMs > 1000)
+  assert.equal([await placing.takeCopies(), await waiting()], [true, 1])
+  const rested = new Placing(services, undefined as never, openHalts(services), () => {})
+  await rested.takeCopies()
+  assert.is(await waiting(), 0)
+})
+
 taking('knows the jobs of an api that is still to be upgraded', async () => {
   const trader = await partner.makeTrader()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })

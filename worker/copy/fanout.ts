@@ -16,6 +16,7 @@ import type { Db } from '../../db/postgres/connection.ts'
 import type { Least } from '../broker/port.ts'
 import { contractOf } from '../orders/terms.ts'
 import type { WorkerServices } from '../services.ts'
+import type { CopyPace } from './pace.ts'
 import { judge } from './terms.ts'
 
 // Followers served in one transaction. A part that fails is tried again by itself, and delays others only shortly.
@@ -24,11 +25,11 @@ const PART = 200
 const LEAST_WITHIN_MS = 1000
 
 /**
- * Takes one fan-out job and copies the order to its part of the followers; returns how many jobs were taken. The work is
+ * Takes one fan-out job and copies the order to its part of the followers, which `pace` gets; returns how many jobs were taken. The work is
  * done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is counted in a
  * transaction of its own, and the next job is not held up by it.
  */
-export async function fanOut(services: WorkerServices): Promise<number> {
+export async function fanOut(services: WorkerServices, pace: Pick<CopyPace, 'noteCopies'>): Promise<number> {
   const { db, queue, bus, log } = services
   let job: Job<'copy.fanout'> | undefined
   try {
@@ -36,6 +37,7 @@ export async function fanOut(services: WorkerServices): Promise<number> {
       ;[job] = await queue.fetch(trx, 'copy.fanout', 1)
       if (!job) return
       const copies = await copyPart(trx, services, job.data)
+      pace.noteCopies(copies)
       await queue.complete(trx, 'copy.fanout', [job])
       if (copies > 0) log.info({ ...job.data, copies }, 'copied an order')
     })

@@ -19,6 +19,7 @@ import { Shares } from '../../db/platform/shares.ts'
 import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+import { CopyPace } from '../copy/pace.ts'
 import { CopyPlaces } from '../copy/places.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Halts } from './halts.ts'
@@ -41,6 +42,7 @@ const CHECK_ALL_EVERY_MS = 5000
 type ClaimOptionsOfWorker = Omit<ClaimOptions, 'accountIds'>
 
 export class Placing {
+  readonly copyPace: CopyPace
   readonly #services: WorkerServices
   readonly #wakeCopies: () => void
   readonly #releases: Releases
@@ -69,6 +71,7 @@ export class Placing {
     this.#services = services
     this.#wakeCopies = wakeCopies
     this.#copyPlaces = new CopyPlaces(clock)
+    this.copyPace = new CopyPace(clock)
     this.#releases = new Releases(services, this)
     const responses = new Responses(services, this.#releases)
     this.#sending = new Sending(services, { settling, halts, releases: this.#releases, responses })
@@ -97,10 +100,11 @@ export class Placing {
     return this.#ordersWait
   }
 
-  /** The same for copies, while no orders wait for it. */
+  /** The same for copies, while no orders wait for it and as their pace allows. */
   async takeCopies(): Promise<boolean> {
     this.#copiesWait = this.#ordersWait
-    return !this.#ordersWait && this.#takeFrom('order.copy')
+    if (this.#ordersWait) return false
+    return (await this.copyPace.wait()) ? this.#takeFrom('order.copy') : true
   }
 
   /** Whether copies were not taken because orders waited, which do so no longer. */
@@ -147,7 +151,11 @@ export class Placing {
     if (this.#stopped || limit <= 0) return false
     const requestedAt = clock.now()
     const among = requestedAt >= this.#checkAllAt[name] ? 'all' : 'recent'
-    const { taken } = await this.#claimAndSend(options => takeOrders(db, queue, { ...options, name, limit, among }))
+    const { taken, claimed } = await this.#claimAndSend(options =>
+      takeOrders(db, queue, { ...options, name, limit, among })
+    )
+    if (isCopies) this.copyPace.noteCopies(claimed.length)
+    else if (taken > 0) this.copyPace.noteOrders(clock.now() - requestedAt)
     const more = taken === limit
     // Where more wait than can be taken at once, the oldest ones go first, however old.
     if (more) this.#checkAllAt[name] = 0
