@@ -17,7 +17,8 @@ import type { Held } from './request/byte-accounts.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
 import { once } from './request/idempotency.ts'
-import { limitKey, limitTrader, weightOf } from './request/limit.ts'
+import { limitKey, limitTrader, rateLimitOf, weightOf } from './request/limit.ts'
+import { callsOf } from './request/pace.ts'
 import { decideAgain, MAX_DECISIONS } from './request/proof.ts'
 import { Reply, setBody } from './request/respond.ts'
 
@@ -69,7 +70,8 @@ async function decide(
   services: ApiServices,
   { partner, kept }: { partner: Caller; kept: Kept }
 ): Promise<void> {
-  await limitKey(ctx, partner, services, weightOf(row, ctx.query))
+  const weight = weightOf(row, ctx.query)
+  await limitKey(ctx, partner, services, weight)
   requireScope(partner, row.scope)
   const actor = row.auth === 'trader' || row.actor ? await authenticateTrader(ctx, partner, services) : undefined
   if (row.auth === 'trader' && !actor) throw new ApiError('UNAUTHENTICATED', NO_TRADER)
@@ -115,15 +117,22 @@ async function decide(
       handle: opened =>
         row.replica ? opened.reads.run(db => row.handle(request, { ...opened, db })) : row.handle(request, opened)
     })
+  const { perKeyPerMinute } = rateLimitOf(partner, services.config)
+  // Those that cost little, closings among them, need not be spread.
+  const calls = weight > 1 ? { weight, allowance: callsOf(perKeyPerMinute) } : undefined
   if (row.batched) send(ctx, row, await answering())
   else
-    await services.places.run(partner.partnerId, async leave => {
-      // Responses may have filled the account while this request waited for its place.
-      if (!row.body) services.bytes.requireRoom(partner.partnerId)
-      leavePlace = leave
-      const answer = await answering()
-      services.pace.spend(partner.partnerId, send(ctx, row, answer))
-    })
+    await services.places.run(
+      partner.partnerId,
+      async leave => {
+        // Responses may have filled the account while this request waited for its place.
+        if (!row.body) services.bytes.requireRoom(partner.partnerId)
+        leavePlace = leave
+        const answer = await answering()
+        services.pace.spend(partner.partnerId, send(ctx, row, answer))
+      },
+      calls
+    )
   // What it changed may be an event.
   if (row.atomic) services.bus.publish(WORK, 'events', 'new')
 }

@@ -1,40 +1,56 @@
-// How fast each partner's bytes pass through the event loop. Parsing a large body, or presenting a long page, holds the loop for
-// some milliseconds, and everybody else waits for it. Connections and places bound how many are under way, not how close together
-// they end: so a partner that has used up its allowance waits until that has grown again, and the loop is free for others.
+// How fast each partner's requests begin, and their bytes pass through the event loop. Parsing a large body, or presenting a long
+// page, holds the loop for some milliseconds, and everybody else waits for it; a limit of calls a minute lets a minute's calls
+// come in a second. Connections and places bound how many are under way, not how close together they end: so a partner that has
+// used up its allowance waits until that has grown again, and loop and database are free for others.
 
-// Of one partner in one process: fifty full pages of orders a second, ten bodies of 500 kB.
-const BYTES_PER_MS = (5 * 2 ** 20) / 1000
-// What it may use at once after a rest: ten full pages.
-const BURST_BYTES = 2 ** 20
+/** How an allowance grows, and how much may be used at once after a rest. */
+export interface Allowance {
+  perMs: number
+  burst: number
+}
+
+// Of one partner in one process: thirty full pages of orders a second, six bodies of 500 kB; at once ten full pages.
+const BYTES: Allowance = { perMs: (3 * 2 ** 20) / 1000, burst: 2 ** 20 }
 // One long export is no reason to wait for longer.
 const MOST_MS = 2000
+// What a page of an application asks for at once, and more.
+const LEAST_CALLS_AT_ONCE = 200
+
+/** The calls of a minute spread over it, two seconds' worth of them at once. */
+export function callsOf(perMinute: number): Allowance {
+  return { perMs: perMinute / 60_000, burst: Math.max(LEAST_CALLS_AT_ONCE, perMinute / 30) }
+}
 
 export interface Pace {
   /** Milliseconds until the partner's next request may begin; 0 when it may now. */
   waitMs(partnerId: string): number
-  /** Takes bytes of a body or a response out of the partner's allowance, which may go below zero. */
-  spend(partnerId: string, bytes: number): void
+  /** Takes so much out of the partner's allowance, which may go below zero; its latest allowance counts. */
+  spend(partnerId: string, amount: number, allowance?: Allowance): void
 }
 
-/** The allowances of one process. `now` is a clock in milliseconds. */
-export function openPace({ bytesPerMs = BYTES_PER_MS, burst = BURST_BYTES, now = () => performance.now() } = {}): Pace {
-  // Bytes used beyond what has grown again since, of the partners that used some lately.
-  const used = new Map<string, { bytes: number; at: number }>()
+/** The allowances of one process, by default of bytes. `now` is a clock in milliseconds. */
+export function openPace({ usual = BYTES, now = () => performance.now() } = {}): Pace {
+  // Used beyond what has grown again since, of the partners that used some lately.
+  const spent = new Map<string, { amount: number; at: number; allowance: Allowance }>()
 
   function usedBy(partnerId: string): number {
-    const entry = used.get(partnerId)
+    const entry = spent.get(partnerId)
     if (!entry) return 0
-    const bytes = entry.bytes - (now() - entry.at) * bytesPerMs
-    if (bytes > 0) return bytes
-    used.delete(partnerId)
+    const amount = entry.amount - (now() - entry.at) * entry.allowance.perMs
+    if (amount > 0) return amount
+    spent.delete(partnerId)
     return 0
   }
 
   return {
-    waitMs: partnerId => Math.ceil(Math.max(0, usedBy(partnerId) - burst) / bytesPerMs),
-    spend(partnerId, bytes) {
-      const most = burst + MOST_MS * bytesPerMs
-      used.set(partnerId, { bytes: Math.min(most, usedBy(partnerId) + bytes), at: now() })
+    waitMs(partnerId) {
+      const used = usedBy(partnerId)
+      const { perMs, burst } = spent.get(partnerId)?.allowance ?? usual
+      return Math.ceil(Math.max(0, used - burst) / perMs)
+    },
+    spend(partnerId, amount, allowance = usual) {
+      const most = allowance.burst + MOST_MS * allowance.perMs
+      spent.set(partnerId, { amount: Math.min(most, usedBy(partnerId) + amount), at: now(), allowance })
     }
   }
 }

@@ -6,7 +6,7 @@ import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { Turns } from '../../db/platform/turns.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import type { Pace } from './pace.ts'
+import { type Allowance, openPace, type Pace } from './pace.ts'
 
 // Of the pool's connections; the others are for batched statements.
 const SHARE_OF_POOL = 0.6
@@ -14,73 +14,102 @@ const MIN_PLACES = 2
 // Of one partner: requests that wait for a place. Their bodies are bounded in bytes (byte-accounts.ts).
 const MAX_WAITING = 500
 
+/** As how many calls a request counts, and the allowance of its partner's calls. */
+export interface Calls {
+  weight: number
+  allowance: Allowance
+}
+
 export interface Places {
   /**
    * Runs `work` when the partner gets a place, by turns among partners, and its pace allows it; the place is free again when
-   * `work` ends or calls `leave`, as it does before it waits for something else. Throws RATE_LIMITED with Retry-After when too
-   * many requests of the partner wait for a place already.
+   * `work` ends or calls `leave`, as it does before it waits for something else. With `calls` it counts as so many, which begin
+   * no faster than their allowance. Throws RATE_LIMITED with Retry-After when too many requests of the partner wait for a place
+   * already.
    */
-  run<T>(partnerId: string, work: (leave: () => void) => Promise<T>): Promise<T>
+  run<T>(partnerId: string, work: (leave: () => void) => Promise<T>, calls?: Calls): Promise<T>
 }
+
+interface PlaceRequest {
+  partnerId: string
+  calls: Calls | undefined
+}
+
+// A partner's calls that count as several wait by themselves: a closing does not wait behind an export.
+const HEAVY = 'heavy '
+const laneOf = ({ partnerId, calls }: PlaceRequest): string => (calls ? `${HEAVY}${partnerId}` : partnerId)
+const partnerOf = (lane: string): string => (lane.startsWith(HEAVY) ? lane.slice(HEAVY.length) : lane)
 
 /** The places of one process: so many, or as many as its pool of connections allows. */
 export function openPlaces({
   pool = 0,
   places = Math.max(MIN_PLACES, Math.floor(pool * SHARE_OF_POOL)),
   pace,
+  callPace = openPace(),
   waiting = MAX_WAITING
 }: {
   pool?: number
   places?: number
   /** Without one, a place is all that requests wait for. */
   pace?: Pace
+  callPace?: Pace
   waiting?: number
 }): Places {
   const shares = new Shares(places)
-  const turns = new Turns<{ partnerId: string; begin: () => void }>()
+  const turns = new Turns<PlaceRequest & { begin: () => void }>()
   const paced = new Set<string>()
 
-  function enter(partnerId: string): Promise<void> | undefined {
-    const count = turns.countOf(partnerId)
-    if (count === 0 && mayBegin(partnerId)) {
-      shares.add(partnerId)
+  function take({ partnerId, calls }: PlaceRequest): void {
+    shares.add(partnerId)
+    if (calls) callPace.spend(partnerId, calls.weight, calls.allowance)
+  }
+
+  function enter(request: PlaceRequest): Promise<void> | undefined {
+    const { partnerId } = request
+    const lane = laneOf(request)
+    if (turns.countOf(lane) === 0 && mayBegin(lane)) {
+      take(request)
       return undefined
     }
-    if (count >= waiting) {
+    if (turns.countOf(partnerId) + turns.countOf(`${HEAVY}${partnerId}`) >= waiting) {
       countTurnedAway('request')
       const message = 'Too many requests of this partner are waiting for the database: let some of them end first.'
       throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
     }
     return new Promise(begin => {
-      turns.add(partnerId, { partnerId, begin })
+      turns.add(lane, { ...request, begin })
       // Its pace may be all that it waits for.
-      if (shares.free > 0) wakeInTime(partnerId)
+      if (shares.free > 0) wakeInTime(lane)
     })
   }
 
-  const waitMsOf = (partnerId: string) => pace?.waitMs(partnerId) ?? 0
-  const mayBegin = (partnerId: string) => shares.roomOf(partnerId) > 0 && waitMsOf(partnerId) === 0
+  function waitMsOf(lane: string): number {
+    const partnerId = partnerOf(lane)
+    return Math.max(pace?.waitMs(partnerId) ?? 0, lane === partnerId ? 0 : callPace.waitMs(partnerId))
+  }
+
+  const mayBegin = (lane: string) => shares.roomOf(partnerOf(lane)) > 0 && waitMsOf(lane) === 0
 
   /** Begins with the next one that waits and may; returns whether there was one. */
   function beginNext(): boolean {
-    const next = turns.take(partnerId => {
-      if (mayBegin(partnerId)) return true
-      wakeInTime(partnerId)
+    const next = turns.take(lane => {
+      if (mayBegin(lane)) return true
+      wakeInTime(lane)
       return false
     })
     if (!next) return false
-    shares.add(next.partnerId)
+    take(next)
     next.begin()
     return true
   }
 
-  /** Has the partner begin once its pace allows it; places that are taken wake it when they are free again. */
-  function wakeInTime(partnerId: string): void {
-    const waitMs = waitMsOf(partnerId)
-    if (waitMs === 0 || paced.has(partnerId)) return
-    paced.add(partnerId)
+  /** Has a lane begin once its pace allows it; places that are taken wake it when they are free again. */
+  function wakeInTime(lane: string): void {
+    const waitMs = waitMsOf(lane)
+    if (waitMs === 0 || paced.has(lane)) return
+    paced.add(lane)
     setTimeout(() => {
-      paced.delete(partnerId)
+      paced.delete(lane)
       while (shares.free > 0 && beginNext());
     }, waitMs).unref()
   }
@@ -91,8 +120,8 @@ export function openPlaces({
   }
 
   return {
-    async run(partnerId, work) {
-      await enter(partnerId)
+    async run(partnerId, work, calls) {
+      await enter({ partnerId, calls })
       let inside = true
       const leaveOnce = () => {
         if (!inside) return

@@ -6,8 +6,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCreatorBot } from '../../api/marketplace/creator.ts'
 import { getMe } from '../../api/me.ts'
-import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
-import { openPace } from '../../api/request/pace.ts'
+import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { callsOf, openPace } from '../../api/request/pace.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
@@ -164,7 +164,7 @@ const pacing = suite('the pace of a partner')
 
 pacing('has its requests wait for a place once it has used up its allowance, and no others', async () => {
   const clock = { ms: 0 }
-  const pace = openPace({ bytesPerMs: 10, burst: 100, now: () => clock.ms })
+  const pace = openPace({ usual: { perMs: 10, burst: 100 }, now: () => clock.ms })
   const places = openPlaces({ pool: 10, pace })
   const { begun, begin } = openWork(places)
   const running = () => begun.map(({ partner }) => partner)
@@ -185,6 +185,29 @@ pacing('has its requests wait for a place once it has used up its allowance, and
   await Promise.all([first, ...others])
   clock.ms = 31
   assert.is(pace.waitMs('greedy'), 0)
+})
+
+pacing('spreads the calls of a minute, by their weights, as soon as what may be used at once is used', async () => {
+  const clock = { ms: 0 }
+  const now = () => clock.ms
+  const places = openPlaces({ pool: 10, callPace: openPace({ now }) })
+  const begun: string[] = []
+  const call = (partner: string, weight: number, perMinute: number) =>
+    places.run(partner, async () => void begun.push(partner), { weight, allowance: callsOf(perMinute) })
+  // Two seconds' worth of 12,000 calls a minute, and the least of 600.
+  for (let count = 0; count < 40; count++) await call('large', 10, 12_000)
+  for (let count = 0; count < 20; count++) await call('small', 10, 600)
+  await Promise.all([call('large', 2, 12_000), call('small', 1, 600)])
+  assert.is(begun.length, 62)
+  const waiting = [call('large', 1, 12_000), call('small', 1, 600), call('modest', 1, 600)]
+  // What costs little does not wait behind what costs much.
+  await places.run('large', async () => void begun.push('closing'))
+  assert.equal(begun.slice(62), ['modest', 'closing'])
+  clock.ms = 10
+  await until('the large one', async () => begun.length === 65)
+  assert.equal(begun.slice(62), ['modest', 'closing', 'large'])
+  clock.ms = 100
+  await Promise.all(waiting)
 })
 
 pacing('is used by responses, and by large bodies, which wait for it before they are parsed', async () => {
@@ -214,8 +237,22 @@ pacing('is used by long responses', async () => {
   const sizes = await Promise.all(Array.from({ length: 20 }, read))
   const tookMs = performance.now() - startedAt
   // What was used at once, and what six requests that had begun used beyond it, takes no time.
-  const leastMs = (sizes.reduce((sum, size) => sum + size, 0) - 2 ** 20 - 6 * (sizes[0] as number)) / (5 * 1024 * 1.024)
+  const leastMs = (sizes.reduce((sum, size) => sum + size, 0) - 2 ** 20 - 6 * (sizes[0] as number)) / (3 * 1024 * 1.024)
   assert.ok(leastMs > 300 && tookMs > leastMs, `${tookMs} ms, at least ${leastMs}`)
+})
+
+pacing('is that of its limit for calls that count as several, which wait and are not refused', async () => {
+  const partner = await harness.makePartner()
+  // Fifty calls a second, two hundred at once.
+  await harness.services.db('partners').where({ id: partner.partnerId }).update({ key_limit: 3000 })
+  const startedAt = performance.now()
+  const read = () => partner.call(listOrders, { query: { limit: 200 } })
+  for (const { status } of await Promise.all(Array.from({ length: 25 }, read))) assert.is(status, 200)
+  const tookMs = performance.now() - startedAt
+  // Twenty pages count as two hundred calls, and the last one waits until all before it have grown again.
+  assert.ok(tookMs > 800, `${tookMs} ms`)
+  await partner.call(getMe)
+  assert.ok(performance.now() - startedAt - tookMs < 500)
 })
 
 const exchanging = suite('beside a partner whose exchanges wait for a lock')
