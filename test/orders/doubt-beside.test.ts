@@ -40,7 +40,7 @@ beside('that the broker does not let be looked up, others are placed and taken o
   const { accountId } = doubtful
   simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
   // The first call of the look-up.
-  simulator.faults.add({ effect: 'ignore', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'ignore', call: 'portfolio', loginid: accountId, times: 1 })
   const { body } = await partner.call(placeBinaryOrder, {
     body: {
       traderExternalId: doubtful.traderExternalId,
