@@ -922,10 +922,10 @@ CREATE INDEX orders_unproven ON orders USING btree (partner_id, broker_account_i
 CREATE TRIGGER analytics_changed AFTER UPDATE OF phase, opened_at, closed_at, pnl, buy_price, stake_in_account, markup, commission, currency, account_mode ON orders FOR EACH ROW WHEN (((LEAST(new.opened_at, old.opened_at) < (now() - '00:05:00'::interval)) AND ((new.phase = ANY (ARRAY['open'::text, 'closed'::text])) OR (old.phase = ANY (ARRAY['open'::text, 'closed'::text]))) AND ((new.phase <> old.phase) OR (new.markup IS DISTINCT FROM old.markup) OR (new.commission IS DISTINCT FROM old.commission) OR (new.pnl IS DISTINCT FROM old.pnl) OR (new.closed_at IS DISTINCT FROM old.closed_at) OR (new.opened_at <> old.opened_at) OR (new.buy_price <> old.buy_price) OR (new.stake_in_account IS DISTINCT FROM old.stake_in_account) OR (new.currency IS DISTINCT FROM old.currency) OR (new.account_mode <> old.account_mode)))) EXECUTE FUNCTION mark_late_analytics();
 CREATE TRIGGER analytics_inserted AFTER INSERT ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text])) AND (new.opened_at < (now() - '00:05:00'::interval)))) EXECUTE FUNCTION mark_late_analytics();
 CREATE TRIGGER events AFTER UPDATE OF phase, error_code ON orders FOR EACH ROW WHEN (((new.phase = ANY (ARRAY['open'::text, 'closed'::text, 'failed'::text, 'review'::text])) AND ((old.phase <> new.phase) OR ((new.phase = 'open'::text) AND (new.error_code = 'REVIEW_REQUIRED'::text) AND (old.error_code IS NULL))))) EXECUTE FUNCTION order_events();
-CREATE TRIGGER order_of_its_side BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION order_of_its_side();
+CREATE TRIGGER order_of_its_side BEFORE INSERT ON orders FOR EACH ROW WHEN (((new.account_id ~~ 'TST%'::text) <> (new.dialect = 'test'::text))) EXECUTE FUNCTION order_of_its_side();
 CREATE TRIGGER orders_late AFTER INSERT OR UPDATE OF phase, closed_at, pnl, stake, stake_in_account ON orders FOR EACH ROW WHEN (((new.phase = 'closed'::text) AND (new.closed_at < (now() - '00:05:00'::interval)) AND (new.closed_at > (now() - '31 days'::interval)))) EXECUTE FUNCTION mark_late_order();
 CREATE TRIGGER refuse_archived_contract AFTER UPDATE OF broker_order_id ON orders FOR EACH ROW WHEN (((new.broker_order_id IS DISTINCT FROM old.broker_order_id) AND (new.opened_at < (now() - '1 day'::interval)))) EXECUTE FUNCTION refuse_archived_contract();
-CREATE TRIGGER refuse_archived_name AFTER INSERT ON orders FOR EACH ROW WHEN ((new.client_order_id IS NOT NULL)) EXECUTE FUNCTION refuse_archived_name();
+CREATE TRIGGER refuse_archived_names AFTER INSERT ON orders REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION refuse_archived_names();
 
 create table orders_archive (
   id text collate "C" not null,
@@ -2059,12 +2059,13 @@ AS $function$
       end if;
       return null;
     end $function$;
-CREATE OR REPLACE FUNCTION refuse_archived_name()
+CREATE OR REPLACE FUNCTION refuse_archived_names()
  RETURNS trigger
  LANGUAGE plpgsql
 AS $function$
     begin
-      if exists (select from archived_names where name = order_name(new.partner_id, new.client_order_id)) then
+      if exists (select from fresh where client_order_id is not null
+                    and coalesce((select true from archived_names n where n.name = order_name(fresh.partner_id, fresh.client_order_id) limit 1), false)) then
         raise exception 'the order of this clientOrderId was archived meanwhile' using errcode = 'serialization_failure';
       end if;
       return null;

@@ -55,27 +55,67 @@ export interface Lacking {
   lacks: 'caller' | 'account'
 }
 
-const draftColumns = `${valueColumns}, client_order_id text, reply_channel text, lookup text, facts text`
-const holds = (order: string) =>
-  `(${order}.facts is null or ${callerHolds({ lookup: `${order}.lookup`, partnerId: `${order}.partner_id`, facts: `${order}.facts` })})`
+const draftColumns = `${valueColumns}, client_order_id text, reply_channel text, caller int`
 
-// Each draft with all that it is stored with: without an app_id its caller lacks, without an account its account. One by
-// one by their keys, also by a plan that was made when there were few rows.
+// The callers of a group whose facts hold, each proven once: mostly one partner's key stores many orders at a time. By their
+// keys, also by a plan that was made when there were few rows.
+const proven = `callers as materialized (
+       select c.no, c.partner_id, p.app_id, p.dialect
+         from jsonb_to_recordset(:callers::jsonb) as c (no int, partner_id text, lookup text, facts text)
+        cross join lateral (select p.broker_app_id as app_id, p.broker_dialect as dialect from partners p
+                             where p.id = c.partner_id and (c.facts is null or ${callerHolds({ lookup: 'c.lookup', partnerId: 'c.partner_id', facts: 'c.facts' })})
+                             limit 1) p
+     )`
+const callerOf = (order: string) => `c.no = ${order}.caller and c.partner_id = ${order}.partner_id`
+
+// Each draft with all that it is stored with: without an app_id its caller lacks, without an account its account. Traders and
+// accounts one by one by their keys, as above.
 const found = `select v.*, c.app_id, c.dialect, a.trader_id, a.broker_account_id, a.account_id, a.account_mode, a.currency, a.phase,
               null::text as copied_from, null::text as follow_id, null::boolean as raised_to_minimum
          from jsonb_to_recordset(:values::jsonb) as v (${draftColumns})
-         left join lateral (select p.broker_app_id as app_id, p.broker_dialect as dialect from partners p
-                             where p.id = v.partner_id and ${holds('v')} limit 1) c on true
+         left join callers c on ${callerOf('v')}
          left join lateral ${accountToTrade('v')} a on c.app_id is not null`
 
-const bind = (draft: Draft) => ({
-  ...valuesOf(draft),
-  client_order_id: draft.clientOrderId,
-  reply_channel: draft.replyChannel,
-  lookup: draft.caller?.lookup ?? null,
-  facts: draft.caller?.facts ?? null
+interface DraftGroup {
+  values: Value[]
+  /** Whose orders they are, each caller once. */
+  callers: DraftCaller[]
+}
+
+interface DraftCaller {
+  no: number
+  partner_id: string
+  lookup: string | null
+  facts: string | null
+}
+
+function bindAll(drafts: Draft[]): DraftGroup {
+  const callers = new Map<string, DraftCaller>()
+  const values = drafts.map(draft => {
+    const { partnerId, caller } = draft
+    const name = caller ? `${partnerId} ${caller.lookup} ${caller.facts}` : partnerId
+    const known = callers.get(name) ?? {
+      no: callers.size,
+      partner_id: partnerId,
+      lookup: caller?.lookup ?? null,
+      facts: caller?.facts ?? null
+    }
+    callers.set(name, known)
+    return {
+      ...valuesOf(draft),
+      client_order_id: draft.clientOrderId,
+      reply_channel: draft.replyChannel,
+      caller: known.no
+    }
+  })
+  return { values, callers: [...callers.values()] }
+}
+type Value = ReturnType<typeof valuesOf> & { client_order_id: string; reply_channel: string | null; caller: number }
+
+const textsOf = ({ values, callers }: DraftGroup) => ({
+  values: JSON.stringify(values),
+  callers: JSON.stringify(callers)
 })
-type Value = ReturnType<typeof bind>
 
 /**
  * Stores orders and their jobs at once: no transaction around it is needed. A clientOrderId that exists finds its
@@ -89,18 +129,19 @@ export async function storeOrders(
   drafts: Draft[],
   { notify = false }: { notify?: boolean } = {}
 ): Promise<(Stored | Halted | Lacking)[]> {
-  const values = drafts.map(bind)
+  const group = bindAll(drafts)
+  const { values } = group
   const known = new Map<string, Stored>()
   const halted = new Map<string, HaltFacts>()
   const lacking = new Map<string, Lacking['lacks']>()
-  for (const { draft_id, lacks, halt, ...order } of await insertOrders(db, queue, values, notify)) {
+  for (const { draft_id, lacks, halt, ...order } of await insertOrders(db, queue, group, notify)) {
     if (lacks) lacking.set(draft_id, lacks)
     else if (halt) halted.set(draft_id, halt)
     else known.set(keyOf(order), { order, created: true })
   }
   const repeats = values.filter(value => !lacking.has(value.id) && !known.has(keyOf(value)))
   if (repeats.length > 0) {
-    for (const order of await reopenOrders(db, queue, repeats, notify))
+    for (const order of await reopenOrders(db, queue, { ...group, values: repeats }, notify))
       known.set(keyOf(order), { order, created: true })
     for (const { halt, ...order } of await findRepeated(db, repeats))
       if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
@@ -130,10 +171,10 @@ const messagesSent = ', (select messages from woken) as messages'
 type Handled = StoredOrder & { draft_id: string; halt: HaltFacts | null; lacks: Lacking['lacks'] | null }
 
 /** Inserts what is wanted and holds; returns that, and what is refused. What neither is has its order already. */
-function insertOrders(db: Db, queue: Queue, values: Value[], notify: boolean): Promise<Handled[]> {
+function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean): Promise<Handled[]> {
   return rows(
     db,
-    sql`with found as materialized (${found}), wanted as materialized (
+    sql`with ${proven}, found as materialized (${found}), wanted as materialized (
        select f.*, ${haltOf('f')} as halt,
               case when f.app_id is null then 'caller' when f.broker_account_id is null then 'account' end as lacks
          from found f
@@ -145,15 +186,15 @@ function insertOrders(db: Db, queue: Queue, values: Value[], notify: boolean): P
      ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
      select w.id as draft_id, w.halt, w.lacks, s.*${notify ? messagesSent : ''} from wanted w left join stored s on s.id = w.id
       where s.id is not null or w.lacks is not null or w.halt is not null`,
-    { values: JSON.stringify(values) }
+    textsOf(group)
   )
 }
 
 /** Queues failed orders again that may be repeated, with the terms that they had, while their callers' facts hold. */
-function reopenOrders(db: Db, queue: Queue, repeats: Value[], notify: boolean): Promise<StoredOrder[]> {
+function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean): Promise<StoredOrder[]> {
   return rows(
     db,
-    sql`with stored as (
+    sql`with ${proven}, stored as (
          update orders o
             set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
                                            and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
@@ -164,11 +205,11 @@ function reopenOrders(db: Db, queue: Queue, repeats: Value[], notify: boolean): 
            from jsonb_to_recordset(:values::jsonb) as r (${draftColumns})
           where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
-            and ${holds('r')} and not ${isHalted('o')}
+            and exists (select from callers c where ${callerOf('r')}) and not ${isHalted('o')}
          returning o.account_id, ${columns}
        ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
        select *${notify ? messagesSent : ''} from stored`,
-    { values: JSON.stringify(repeats) }
+    textsOf(repeats)
   )
 }
 

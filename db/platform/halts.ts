@@ -27,13 +27,17 @@ const columns = `scope, reason, nullif(subject, '') as subject, actor, halted_at
 const applies = (order: string) =>
   `(h.scope, h.subject) in (('all', ''), ('partner', ${order}.partner_id), ('application', ${order}.app_id), ('asset', ${order}.asset))`
 
+// Read once in a statement: mostly there is no halt at all, and none is looked for order by order.
+const anyHalt = '(select exists (select from trading_halts))'
+
 /** A condition: a halt applies to the order, as SQL. It needs partner_id, app_id and asset. */
-export const isHalted = (order: string) => `exists (select from trading_halts h where ${applies(order)})`
+export const isHalted = (order: string) =>
+  `(${anyHalt} and exists (select from trading_halts h where ${applies(order)}))`
 
 /** The widest halt that applies to an order, as SQL: `{ scope, reason }` or null. */
 export const haltOf = (order: string) =>
-  `(select jsonb_build_object('scope', h.scope, 'reason', h.reason) from trading_halts h where ${applies(order)}
-     order by array_position(array['${haltScopes.join("','")}'], h.scope::text) limit 1)`
+  `case when ${anyHalt} then (select jsonb_build_object('scope', h.scope, 'reason', h.reason) from trading_halts h
+     where ${applies(order)} order by array_position(array['${haltScopes.join("','")}'], h.scope::text) limit 1) end`
 
 /** Why a halted order failed, as SQL. `halt` is what `haltOf` selected. */
 export const haltMessageOf = (halt: string) => `'${haltMessage('')}' || (${halt}->>'reason')`

@@ -147,7 +147,7 @@ interface KnexClient {
 }
 
 // SQLSTATE deadlock_detected: of transactions that wait for each other in a circle PostgreSQL breaks one off. SQLSTATE
-// serialization_failure: what a statement was decided on has changed since it began (refuse_archived_name in schema.sql).
+// serialization_failure: what a statement was decided on has changed since it began (refuse_archived_names in schema.sql).
 const CONFLICTS = new Set<unknown>(['40P01', '40001'])
 const TRIES = 3
 

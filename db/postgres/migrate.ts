@@ -69,6 +69,7 @@ import * as ordersArchive from '../migrations/0076_orders_archive.ts'
 import * as archiveSums from '../migrations/0077_archive_sums.ts'
 import * as archivedTraders from '../migrations/0078_archived_traders.ts'
 import * as traderCloses from '../migrations/0079_trader_closes.ts'
+import * as cheaperTriggers from '../migrations/0083_cheaper_triggers.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -143,7 +144,8 @@ const migrations: Migration[] = [
   { name: '0076_orders_archive', up: ordersArchive.up },
   { name: '0077_archive_sums', up: archiveSums.up },
   { name: '0078_archived_traders', up: archivedTraders.up },
-  { name: '0079_trader_closes', up: traderCloses.up }
+  { name: '0079_trader_closes', up: traderCloses.up },
+  { name: '0083_cheaper_triggers', up: cheaperTriggers.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

@@ -3,12 +3,13 @@
 // machine's speed changes from minute to minute.
 //   BENCH_BEFORE  the other checkout, with its dependencies installed
 //   BENCH_PAIRS   how many pairs (10)
-//   BENCH_CASES   of 64, 256, alone, 200
+//   BENCH_CASES   of 64, 256, alone, 200, me
+//   BENCH_SQL     run in this checkout's database before it is measured: what fewer indexes would give, for example
 import { resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { openTickOrders, steady, TICK_MS } from './added-time.ts'
 import { interval, medianWithInterval, print, range } from './report.ts'
-import { load, median, type Stage, setStage } from './stage.ts'
+import { call, load, median, type Stage, setStage } from './stage.ts'
 import { openMinuteOrders } from './throughput.ts'
 
 const PAIRS = Number(process.env.BENCH_PAIRS ?? 10)
@@ -32,7 +33,8 @@ const cases: Record<string, { what: string; simulator: string[]; open: Open }> =
   64: { what: 'orders/s, 64 connections', simulator: [], open: throughput(64) },
   256: { what: 'orders/s, 256 connections', simulator: [], open: throughput(256) },
   alone: { what: 'ms added at p50, one at a time', simulator: ['--tick-ms', String(TICK_MS)], open: added(0) },
-  200: { what: 'ms added at p50, 200 orders/s', simulator: ['--tick-ms', String(TICK_MS)], open: added(200) }
+  200: { what: 'ms added at p50, 200 orders/s', simulator: ['--tick-ms', String(TICK_MS)], open: added(200) },
+  me: { what: 'GET /v1/me a second, 64 connections', simulator: [], open: reads('/v1/me', 64) }
 }
 
 /** Runs each case in pairs and prints both sides and the median ratio, `after` to `before`. */
@@ -53,6 +55,7 @@ async function runCase(
   const sides = await Promise.all(
     checkouts.map(async checkout => {
       const stage = await setStage(simulator, 'v3', { checkout })
+      if (checkout === process.cwd() && process.env.BENCH_SQL) await stage.db.raw(process.env.BENCH_SQL)
       const { address } = await stage.startApi()
       await stage.startWorker()
       return { stage, side: await open(stage, address, seconds), figures: [] as Figure[] }
@@ -84,13 +87,24 @@ async function runCase(
 }
 
 function throughput(connections: number): Open {
+  return busy(connections, (stage, address) => openMinuteOrders(stage, { address, connections }))
+}
+
+function reads(path: string, connections: number): Open {
+  return busy(connections, async ({ key }, address) => () => call({ address, key, path }))
+}
+
+type Work = (caller: number) => Promise<unknown>
+
+/** Keeps so many connections busy. */
+function busy(connections: number, prepare: (stage: Stage, address: string) => Promise<Work>): Open {
   return async (stage, address, seconds) => {
-    const place = await openMinuteOrders(stage, { address, connections })
-    await load({ connections, seconds: WARM_SECONDS, work: place })
+    const work = await prepare(stage, address)
+    await load({ connections, seconds: WARM_SECONDS, work })
     return {
       measure: () =>
         withCpu(stage, async () => {
-          const { perSecond, calls } = await load({ connections, seconds, work: place })
+          const { perSecond, calls } = await load({ connections, seconds, work })
           return { value: perSecond, calls }
         }),
       async close() {}

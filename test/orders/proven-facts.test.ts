@@ -304,7 +304,7 @@ const blocked = (statements: number) =>
     const [found] = await rows<{ count: number }>(
       db,
       `select count(*) from pg_stat_activity where datname = current_database() and application_name = 'service-api'
-          and wait_event_type = 'Lock' and query like 'with found as materialized%'`
+          and wait_event_type = 'Lock' and query like 'with callers as materialized%found as materialized%'`
     )
     return found?.count === statements
   })

@@ -64,5 +64,6 @@ export const files = {
   contractLeases: 'worker/orders/contract-leases.ts',
   archiving: 'db/orders/archiving.ts',
   listing: 'db/orders/listing.ts',
-  archive: 'db/migrations/0076_orders_archive.ts'
+  archive: 'db/migrations/0076_orders_archive.ts',
+  archivedNames: 'db/migrations/0083_cheaper_triggers.ts'
 } as const

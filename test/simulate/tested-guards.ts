@@ -4,6 +4,7 @@ import { edit, files, type TestedGuard } from './guard.ts'
 
 const {
   archive,
+  archivedNames,
   archiving,
   claiming,
   contractLeases,
@@ -54,7 +55,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'a clientOrderId is searched in the archive again once its unique key has waited for a move',
-    edits: [edit(archive, 'if exists (select from archived_names', 'if false and exists (select from archived_names')],
+    edits: [edit(archivedNames, 'if exists (select from fresh', 'if false and exists (select from fresh')],
     test: 'test/orders/archive.test.ts'
   },
   {
