@@ -37,10 +37,10 @@ lint-spec: install ## Check the description with Redocly and Spectral
 	@.ci/lint-spec
 
 api: install ## Run an api process
-	@NODE_OPTIONS='--max-semi-space-size=4 --max-old-space-size=1024'; export NODE_OPTIONS; $(node) api/main.ts
+	@NODE_OPTIONS='--max-semi-space-size=16 --max-old-space-size=1024'; export NODE_OPTIONS; $(node) api/main.ts
 
 worker: install ## Run a worker process
-	@NODE_OPTIONS='--max-semi-space-size=4 --max-old-space-size=1024'; export NODE_OPTIONS; $(node) worker/main.ts
+	@NODE_OPTIONS='--max-semi-space-size=16 --max-old-space-size=1024'; export NODE_OPTIONS; $(node) worker/main.ts
 
 migrate: install ## Bring the database to the newest schema
 	@$(node) cli/main.ts db migrate

@@ -21,8 +21,6 @@ import { lines, print } from './terminal/output.ts'
 import { CommandRefusal } from './terminal/refusals.ts'
 
 const PORT_TRIES = 3
-// As the npm scripts api and worker have it.
-const HEAP = ['--max-old-space-size=1024']
 
 export function addRun(program: Command): void {
   program
@@ -95,7 +93,6 @@ async function start(running: RunContext): Promise<void> {
   const worker = startChild({
     name: 'worker',
     file: 'worker/main.ts',
-    nodeFlags: HEAP,
     env: { ...children, ...metrics },
     print: printWorker
   })
@@ -154,7 +151,6 @@ async function startApi({ context, opened, watch, print }: RunContext, env: Node
     const options = {
       name: 'api',
       file: 'api/main.ts',
-      nodeFlags: HEAP,
       env: { ...env, PORT: String(port) },
       print: print.as('api')
     }

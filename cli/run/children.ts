@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
 import { CommandRefusal } from '../terminal/refusals.ts'
+import { heapFlags } from './heap.ts'
 
 const TAIL_LINES = 8
 const READY_MS = 60_000
@@ -25,7 +26,6 @@ interface ChildOptions {
   /** Path from the top of the project. */
   file: string
   args?: string[]
-  nodeFlags?: string[]
   env: NodeJS.ProcessEnv
   /** Called with each line of output, without prefix. */
   print(line: string): void
@@ -34,10 +34,10 @@ interface ChildOptions {
 }
 
 /** Starts a main file of ours under the Node that runs us. */
-export function startChild({ name, file, args = [], nodeFlags = [], env, print, readyLine }: ChildOptions): Child {
+export function startChild({ name, file, args = [], env, print, readyLine }: ChildOptions): Child {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url))
   // A group of its own: Ctrl-C reaches us alone, and we stop the processes in their order.
-  const child = spawn(process.execPath, ['--max-semi-space-size=4', ...nodeFlags, path, ...args], {
+  const child = spawn(process.execPath, [...heapFlags, path, ...args], {
     env,
     detached: true,
     stdio: ['ignore', 'pipe', 'pipe', 'ipc']

@@ -11,6 +11,7 @@ import { parseEnv, promisify } from 'node:util'
 import client from 'prom-client'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { heapFlags } from '../../cli/run/heap.ts'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
 import {
   collectBudget,
@@ -53,6 +54,17 @@ watching('name only metrics that exist', async () => {
     for (const name of named)
       assert.ok(known.has(name) || known.has(name.replace(/_(bucket|count|sum)$/, '')), `${name} in ${expression}`)
   }
+})
+
+const heap = suite('processes of the service')
+
+heap('have the same heap however they are started', async () => {
+  const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> }
+  const units = ['api.service', 'worker@.service'].map(name => `.deploy/systemd/trading-operator-${name}`)
+  const texts = await Promise.all(['Makefile', '.deploy/Dockerfile', ...units].map(path => readFile(path, 'utf8')))
+  // The Makefile has both processes.
+  const found = [scripts.worker as string, ...texts].map(text => text.match(/--max-[\w-]+=\d+/g))
+  assert.equal(found, [heapFlags, [...heapFlags, ...heapFlags], heapFlags, heapFlags, heapFlags])
 })
 
 const settings = suite('.env.example')
@@ -113,4 +125,4 @@ else
   })
 
 backup.after(closeAll)
-for (const tests of [watching, settings, backup]) tests.run()
+for (const tests of [watching, heap, settings, backup]) tests.run()

@@ -4,6 +4,7 @@ import { mkdtempSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { heapFlags } from '../../cli/run/heap.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { ChaosMember } from '../chaos/members.ts'
@@ -66,13 +67,7 @@ export async function openScene(options: SceneOptions): Promise<Scene> {
       kind: 'worker',
       name,
       command: process.execPath,
-      args: [
-        '--max-semi-space-size=4',
-        '--max-old-space-size=1024',
-        '--require',
-        './.node-version.cjs',
-        'worker/main.ts'
-      ],
+      args: [...heapFlags, '--require', './.node-version.cjs', 'worker/main.ts'],
       env: { ...harness.env, LOG_LEVEL: 'info' },
       log: join(logs, `${name}.log`)
     })
