@@ -1,6 +1,7 @@
 // GET /v1/me: the partner's present state.
 import { Partner } from '../schemas/partners.ts'
 import type { Operation } from './operation.ts'
+import { FactsChanged } from './request/proof.ts'
 
 export const getMe: Operation<object> = {
   name: 'getMe',
@@ -13,14 +14,19 @@ export const getMe: Operation<object> = {
   scope: null,
   response: Partner,
   batched: true,
+  proves: true,
   errors: [],
   async handle({ partner }, { batched }): Promise<Partner> {
+    const { proof } = partner
+    const tradersCount = await batched.traders({ partnerId: partner.partnerId, caller: proof ?? null })
+    if (tradersCount === undefined) throw new FactsChanged()
+    if (proof) proof.proven = true
     return {
       partnerId: partner.partnerId,
       name: partner.partnerName,
       plan: partner.plan,
       saasStatus: partner.saasStatus,
-      tradersCount: await batched.traders(partner.partnerId),
+      tradersCount,
       scopes: partner.scopes,
       ...(partner.testOf === null ? {} : { test: true })
     }

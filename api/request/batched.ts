@@ -3,8 +3,7 @@
 
 import { findOutcomes, type Outcome } from '../../db/orders/reading.ts'
 import { type Draft, type Halted, type Lacking, type Stored, storeOrders } from '../../db/orders/storing.ts'
-import { findCallers, type KeyCaller } from '../../db/partners/keys.ts'
-import { countTraders } from '../../db/partners/partners.ts'
+import { type CallerToProve, countTradersOf, findCallers, type KeyCaller } from '../../db/partners/keys.ts'
 import { readUsage, type UsageRecord } from '../../db/partners/usage.ts'
 import {
   type BrokerRequest,
@@ -35,7 +34,8 @@ export interface Batched {
   /** Reads that add up many rows: one at a time for each partner. */
   leaderboard(query: LeaderboardFilter): Promise<RankedRecord[]>
   usage(partnerId: string): Promise<UsageRecord>
-  traders(partnerId: string): Promise<number>
+  /** How many traders the partner has; undefined when the caller's facts have changed. */
+  traders(of: CallerToProve): Promise<number | undefined>
 }
 
 export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; bus: Bus; reads: Reads }): Batched {
@@ -48,6 +48,7 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     { ownerOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
   )
   const leaderboard = share(query => reads.run(db => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter)))
+  const traders = share(caller => countTradersOf(db, JSON.parse(caller) as CallerToProve))
   return {
     caller: batch((lookups: string[]) => findCallers(db, lookups)),
     trading: batch((request: { partnerId: string; externalId: string }[]) => findTrading(db, request), {
@@ -75,6 +76,7 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     storeBrokerRequest,
     leaderboard: query => leaderboard(JSON.stringify(query)),
     usage: share(partnerId => readUsage(db, partnerId)),
-    traders: share(partnerId => countTraders(db, partnerId))
+    traders: ({ partnerId, caller }) =>
+      traders(JSON.stringify({ partnerId, caller: caller && { lookup: caller.lookup, facts: caller.facts } }))
   }
 }

@@ -1,6 +1,7 @@
-// What is known of keys from their last requests, so that an order costs no read before the statement that stores it.
-// Nothing is decided on it alone: that statement stores nothing unless all of it still holds (db/orders/storing.ts), and
-// every other end of such a request is sent only after the key was read again (proof.ts).
+// What is known of keys from their last requests, so that an order, or GET /v1/me, costs no read before the statement that does
+// its work. Nothing is decided on it alone: that statement stores and returns nothing unless all of it still holds
+// (db/orders/storing.ts, db/partners/keys.ts), and every other end of such a request is sent only after the key was read again
+// (proof.ts).
 import type { KeyCaller } from '../../db/partners/keys.ts'
 
 // One of 2 kB at most: 8 MB for as many keys as are in use at a time.

@@ -69,6 +69,23 @@ export async function findCallers(db: Db, lookups: string[]): Promise<(KeyCaller
   })
 }
 
+/** A partner, and what its caller was authenticated by; null: by nothing of a key. */
+export interface CallerToProve {
+  partnerId: string
+  caller: { lookup: string; facts: string } | null
+}
+
+/** How many traders the partner has; undefined when the facts of the caller's key no longer hold. */
+export async function countTradersOf(db: Db, { partnerId, caller }: CallerToProve): Promise<number | undefined> {
+  const [row] = await rows<{ count: number }>(
+    db,
+    sql`select (select count(*) from traders where partner_id = :partnerId) as count
+      where :facts::text is null or ${callerHolds({ lookup: ':lookup', partnerId: ':partnerId', facts: ':facts' })}`,
+    { partnerId, lookup: caller?.lookup ?? null, facts: caller?.facts ?? null }
+  )
+  return row?.count
+}
+
 export interface KeyRecord {
   keyId: string
   partnerId: string

@@ -91,7 +91,9 @@ function throughput(connections: number): Open {
 }
 
 function reads(path: string, connections: number): Open {
-  return busy(connections, async ({ key }, address) => () => call({ address, key, path }))
+  return busy(connections, async ({ key }, address) => {
+    return () => call({ address, key, path })
+  })
 }
 
 type Work = (caller: number) => Promise<unknown>

@@ -1,11 +1,12 @@
 // test in the full run only
-// An order is decided on what the api remembers of its key, and stored by a statement that proves it again. So each fact
+// An order is decided on what the api remembers of its key, and stored by a statement that proves it again; GET /v1/me likewise. So each fact
 // is changed behind the backs of two api processes that remember the old one: the very next order of each gets the
 // documented refusal, or goes by the new fact, and nothing is stored by the old one. `facts` lists them all.
 import { randomUUID } from 'node:crypto'
 import { crc32 } from 'node:zlib'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { openKnownKeys } from '../../api/request/known-keys.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
@@ -109,6 +110,8 @@ interface Fact {
   shows?(placed: PlacedOrder, row: FactRow | undefined, subject: FactSubject): void
   /** That the first order, once the broker has refused it, may have the second one refused before it is stored. */
   endsWithFirst?: true
+  /** GET /v1/me is refused like an order, or shows the new fact. */
+  me?: 'refused' | ((read: Placed, subject: Subject) => void)
   /** Of a key of a test side. */
   test?: true
   undo?(trx: Db): Promise<unknown>
@@ -150,46 +153,69 @@ function halt(scope: HaltedScope['scope'], subjectOf: (s: FactSubject) => string
 
 const facts: Fact[] = [
   // The key.
-  { name: 'the key is revoked', change: (trx, s) => revokeKey(trx, s.keyId), refused: [403, 'KEY_REVOKED'] },
+  {
+    name: 'the key is revoked',
+    change: (trx, s) => revokeKey(trx, s.keyId),
+    refused: [403, 'KEY_REVOKED'],
+    me: 'refused'
+  },
   {
     name: 'the key is gone',
     change: (trx, s) => trx('api_keys').where({ id: s.keyId }).delete(),
-    refused: [401, 'UNAUTHENTICATED']
+    refused: [401, 'UNAUTHENTICATED'],
+    me: 'refused'
   },
   {
     name: 'the key has another secret',
     change: updateKey({ hash: Buffer.alloc(32) }),
-    refused: [401, 'UNAUTHENTICATED']
+    refused: [401, 'UNAUTHENTICATED'],
+    me: 'refused'
   },
   {
     name: 'the key has fewer scopes',
     change: updateKey({ scopes: ['trading:read'] }),
-    refused: [403, 'INSUFFICIENT_SCOPE']
+    refused: [403, 'INSUFFICIENT_SCOPE'],
+    me: ({ body }) => assert.equal(body.scopes, ['trading:read'])
   },
   {
     name: 'the key is another partner’s',
     change: async (trx, s) => updateKey({ partner_id: (await harness.makePartner()).partnerId })(trx, s),
-    refused: [404, 'TRADER_NOT_FOUND']
+    refused: [404, 'TRADER_NOT_FOUND'],
+    me({ body }, { partnerId }) {
+      assert.is.not(body.partnerId, partnerId)
+      assert.is(body.tradersCount, 0)
+    }
   },
   // Its partner.
   {
     name: 'the partner is suspended',
     change: (trx, s) => suspendPartner(trx, s.realId, 'test'),
-    refused: [403, 'PARTNER_SUSPENDED']
+    refused: [403, 'PARTNER_SUSPENDED'],
+    me: 'refused'
   },
   {
     name: 'the partner of a test key is suspended',
     test: true,
     change: (trx, s) => suspendPartner(trx, s.realId, 'test'),
-    refused: [403, 'PARTNER_SUSPENDED']
+    refused: [403, 'PARTNER_SUSPENDED'],
+    me: 'refused'
   },
   {
     name: 'the plan is not paid',
     change: updatePartner({ plan_active: false }),
     refused: [402, 'SUBSCRIPTION_INACTIVE'],
-    shows: ({ body }) => assert.ok(Number(body.topUpUsd) > 0)
+    shows: ({ body }) => assert.ok(Number(body.topUpUsd) > 0),
+    me: 'refused'
   },
-  { name: 'the plan is another', change: updatePartner({ plan: 'LAUNCH' }), shows: allows(/"key";q=100001;/) },
+  {
+    name: 'the plan is another',
+    change: updatePartner({ plan: 'LAUNCH' }),
+    shows: allows(/"key";q=100001;/),
+    me({ headers, body }) {
+      assert.match(headers.get('ratelimit-policy') ?? '', /"key";q=100001;/)
+      assert.is(body.plan, 'LAUNCH')
+    }
+  },
   {
     name: 'the limit of calls of a key is another',
     change: (trx, s) => setLimits(trx, s.realId, { perKeyPerMinute: 5 }),
@@ -293,6 +319,22 @@ for (const fact of facts)
       await db.transaction(trx => fact.change(trx, subject))
       const placed = await Promise.all([place(one, subject), place(other, subject)])
       await judge(fact, subject, { placed, known: 2 })
+    })
+  )
+
+const reading = suite('the next GET /v1/me of a process that remembers the key')
+
+const readMe = (address: string, { key }: Subject): Promise<Placed> =>
+  call(address, getMe, { headers: { authorization: `Bearer ${key}` } })
+
+for (const fact of facts.filter(({ me }) => me))
+  reading(`goes by it when ${fact.name}`, () =>
+    withFact(fact, async subject => {
+      assert.is((await readMe(one, subject)).body.partnerId, subject.partnerId)
+      await db.transaction(trx => fact.change(trx, subject))
+      const read = await readMe(one, subject)
+      if (fact.me === 'refused') assert.equal([read.status, read.body.error], fact.refused)
+      else fact.me?.(read, subject)
     })
   )
 
@@ -435,4 +477,4 @@ knowing('is bounded in number and age, and for who has the secret', () => {
 })
 
 knowing.after(closeAll)
-for (const tests of [next, meanwhile, refusing, counting, knowing]) tests.run()
+for (const tests of [next, reading, meanwhile, refusing, counting, knowing]) tests.run()
