@@ -15,7 +15,7 @@ const MIN_PLACES = 2
 const MAX_WAITING = 500
 
 /** As how many calls a request counts, and the allowance of its partner's calls. */
-export interface Calls {
+export interface WeightedCalls {
   weight: number
   allowance: Allowance
 }
@@ -27,12 +27,12 @@ export interface Places {
    * no faster than their allowance. Throws RATE_LIMITED with Retry-After when too many requests of the partner wait for a place
    * already.
    */
-  run<T>(partnerId: string, work: (leave: () => void) => Promise<T>, calls?: Calls): Promise<T>
+  run<T>(partnerId: string, work: (leave: () => void) => Promise<T>, calls?: WeightedCalls): Promise<T>
 }
 
 interface PlaceRequest {
   partnerId: string
-  calls: Calls | undefined
+  calls: WeightedCalls | undefined
 }
 
 // A partner's calls that count as several wait by themselves: a closing does not wait behind an export.

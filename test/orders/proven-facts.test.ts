@@ -70,11 +70,11 @@ async function makeSubject({ test = false } = {}): Promise<FactSubject> {
   return { ...key, realId: partner.partnerId, traderId, traderExternalId, accountId }
 }
 
-// biome-ignore lint/suspicious/noExplicitAny: an order or an error
-type PlacedOrder = TestResponse<any>
+// biome-ignore lint/suspicious/noExplicitAny: an order, what GET /v1/me returns, or an error
+type FactResponse = TestResponse<any>
 
 /** Places an order of the subject's with one of the processes. */
-function place(address: string, { key, traderExternalId }: FactSubject, changes: object = {}): Promise<PlacedOrder> {
+function place(address: string, { key, traderExternalId }: FactSubject, changes: object = {}): Promise<FactResponse> {
   const terms = { asset: 'R_100', contractType: 'CALL', stake: 2, duration: 1, durationUnit: 't' }
   const body = { traderExternalId, clientOrderId: randomUUID(), ...terms, ...changes }
   return call(address, placeBinaryOrder, { body, headers: { authorization: `Bearer ${key}` } })
@@ -107,11 +107,11 @@ interface Fact {
   /** The refusal of an order afterwards; without it the order is stored by the new fact. */
   refused?: [status: number, code: ErrorCode]
   /** What else an order shows afterwards: its response, and its row where it is stored. */
-  shows?(placed: PlacedOrder, row: FactRow | undefined, subject: FactSubject): void
+  shows?(placed: FactResponse, row: FactRow | undefined, subject: FactSubject): void
   /** That the first order, once the broker has refused it, may have the second one refused before it is stored. */
   endsWithFirst?: true
   /** GET /v1/me is refused like an order, or shows the new fact. */
-  me?: 'refused' | ((read: Placed, subject: Subject) => void)
+  me?: 'refused' | ((read: FactResponse, subject: FactSubject) => void)
   /** Of a key of a test side. */
   test?: true
   undo?(trx: Db): Promise<unknown>
@@ -125,7 +125,7 @@ const updateTrader = (changes: object) => (trx: Db, s: FactSubject) =>
   trx('traders').where({ id: s.traderId }).update(changes)
 const rejected = (reason: string) => (trx: Db, s: FactSubject) =>
   trx('broker_accounts').where({ trader_id: s.traderId }).update({ status: 'REJECTED', rejected_reason: reason })
-const allows = (policy: RegExp) => (placed: PlacedOrder) =>
+const allows = (policy: RegExp) => (placed: FactResponse) =>
   assert.match(placed.headers.get('ratelimit-policy') ?? '', policy)
 
 /** The subject's second account, or a new token for the first. */
@@ -289,7 +289,7 @@ const facts: Fact[] = [
 async function judge(
   { refused, shows, endsWithFirst }: Fact,
   subject: FactSubject,
-  { placed, known }: { placed: PlacedOrder[]; known: number }
+  { placed, known }: { placed: FactResponse[]; known: number }
 ) {
   const stored = await ordersOf(subject, known)
   for (const [index, each] of placed.entries()) {
@@ -324,7 +324,7 @@ for (const fact of facts)
 
 const reading = suite('the next GET /v1/me of a process that remembers the key')
 
-const readMe = (address: string, { key }: Subject): Promise<Placed> =>
+const readMe = (address: string, { key }: FactSubject): Promise<FactResponse> =>
   call(address, getMe, { headers: { authorization: `Bearer ${key}` } })
 
 for (const fact of facts.filter(({ me }) => me))
