@@ -10,7 +10,7 @@ import type { SharedProcess } from './shared-files.ts'
 
 const PIPE_LINGER_MS = 2_000
 
-export interface Outcome {
+export interface FileOutcome {
   passed: number
   failed: number
   skipped: number
@@ -24,7 +24,7 @@ export interface Outcome {
   cpuMs: number
 }
 
-export interface RunOptions {
+export interface FileOptions {
   env: NodeJS.ProcessEnv
   /** For the whole file, unless it asks for its own with a line `// test time-out: 300 s`. */
   timeoutMs: number
@@ -34,7 +34,7 @@ export interface RunOptions {
 }
 
 /** Runs a test file; never rejects for what the file does. Ends every process of the file's group. */
-export async function runFile(path: string, { timeoutMs, shared, ...options }: RunOptions): Promise<Outcome> {
+export async function runFile(path: string, { timeoutMs, shared, ...options }: FileOptions): Promise<FileOutcome> {
   const startedAt = Date.now()
   const source = await readFile(path, 'utf8')
   const complaints = inspect(source)
@@ -71,7 +71,7 @@ export function inspect(source: string): string[] {
   return complaints
 }
 
-function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome, 'output' | 'tookMs' | 'cpuMs'> {
+function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<FileOutcome, 'output' | 'tookMs' | 'cpuMs'> {
   const plain = stripVTControlCharacters(output)
   const summaries = [...plain.matchAll(/^ {2}Total: +(\d+)\n {2}Passed: +(\d+)\n {2}Skipped: +(\d+)$/gm)]
   const [total, passed, uvuSkips] = (summaries.at(-1) ?? []).slice(1).map(Number)
@@ -96,7 +96,7 @@ function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<Outcome,
   return { passed: passed ?? 0, failed: Math.max(unpassed, complaints.length > 0 ? 1 : 0), skipped, skips, complaints }
 }
 
-function execute(path: string, { env, timeoutMs, signal }: RunOptions): Promise<Ended> {
+function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise<Ended> {
   return new Promise(done => {
     // A group of its own, so that whatever the file starts can be ended with it.
     const child = spawn(process.execPath, [...nodeArgs, path], {

@@ -10,7 +10,7 @@ import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
 import { runBeside } from './beside.ts'
 import { inLanes, type Lane } from './lanes.ts'
-import { type Outcome, runFile } from './run-file.ts'
+import { type FileOutcome, runFile } from './run-file.ts'
 import { SharedProcess } from './shared-files.ts'
 import { dialects } from './support/dialects.ts'
 
@@ -253,7 +253,7 @@ async function inParallel(files: TestRun[], open: () => Lane<TestRun>): Promise<
   await inLanes(longest, { width, most: given || Math.min(12, 3 * cores), open, signal: interrupted.signal })
 }
 
-function tell(name: string, outcome: Outcome, verbose: boolean): void {
+function tell(name: string, outcome: FileOutcome, verbose: boolean): void {
   const { passed, failed, skipped, complaints, output, tookMs, cpuMs } = outcome
   counts.passed += passed
   counts.failed += failed

@@ -37,7 +37,7 @@ export interface FailoverOptions {
 }
 
 /** What a run did and found. */
-export interface Outcome {
+export interface FailoverOutcome {
   costs: Cost[]
   orders: number
   /** Events that consumers of the stream received. */
@@ -50,7 +50,7 @@ const PATIENCE_MS = 180_000
 const HOURS = 24 * 3600
 
 /** Runs it. */
-export async function failover(options: FailoverOptions): Promise<Outcome> {
+export async function failover(options: FailoverOptions): Promise<FailoverOutcome> {
   const { seed, tell } = options
   const dir = join(realpathSync(tmpdir()), 'machines')
   mkdirSync(dir, { mode: 0o711 })

@@ -13,7 +13,7 @@ import { closeAll, openHarness } from '../support/harness.ts'
 import { binaryOrder, daysAgo, insertOldOrder } from '../support/old-orders.ts'
 import { operator } from '../support/operator.ts'
 
-type Pace = ReturnType<typeof paceBeside>
+type ArchivePace = ReturnType<typeof paceBeside>
 
 const harness = await openHarness({ env: { ORDER_TTL_MS: '200', SETTLE_WAIT_MS: '200', ARCHIVE_AFTER_DAYS: '60' } })
 const { services, env } = harness
@@ -63,7 +63,12 @@ archive('shows the months, and what is to move', async () => {
 })
 
 archive('moves orders without pauses alone, and beside others in short batches with pauses that have a bound', () => {
-  const [alone, few, many, most] = [0, 0.5, 1.5, 100].map(paceBeside) as [Pace, Pace, Pace, Pace]
+  const [alone, few, many, most] = [0, 0.5, 1.5, 100].map(paceBeside) as [
+    ArchivePace,
+    ArchivePace,
+    ArchivePace,
+    ArchivePace
+  ]
   assert.is(alone.pauses, 0)
   assert.ok(few.batch < alone.batch)
   assert.ok(alone.pauses < few.pauses && few.pauses < many.pauses && many.pauses < most.pauses)

@@ -23,7 +23,7 @@ export interface Sent {
   said: string
 }
 
-export interface Load {
+export interface WorkersLoad {
   sent: Sent[]
   /** Orders a second from now on. */
   rate: number
@@ -56,12 +56,12 @@ export async function place({ partner, trader }: Owned, ticks = false): Promise<
 }
 
 /** Sends orders until it is stopped. */
-export function startLoad(accounts: Owned[], { rate, seed }: { rate: number; seed: number }): Load {
+export function startLoad(accounts: Owned[], { rate, seed }: { rate: number; seed: number }): WorkersLoad {
   const random = seeded(seed)
   const choose = chooser(accounts, random)
   const living = new Set<Promise<unknown>>()
   let stopped = false
-  const load: Load = {
+  const load: WorkersLoad = {
     sent: [],
     rate,
     async stop() {

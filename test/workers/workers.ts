@@ -7,7 +7,7 @@ import type { ChaosMember } from '../chaos/members.ts'
 import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import { until } from '../support/until.ts'
 import { type Watch, watchBroker } from './broker.ts'
-import { type Load, place, type Sent, startLoad } from './load.ts'
+import { place, type Sent, startLoad, type WorkersLoad } from './load.ts'
 import { openScene, type Scene, type SceneOptions } from './scene.ts'
 
 export interface WorkersOptions extends SceneOptions {
@@ -21,15 +21,15 @@ export interface WorkersOptions extends SceneOptions {
 }
 
 /** A figure beside its goal. */
-export interface Figure {
+export interface WorkersFigure {
   what: string
   value: number
   goal: number
   unit: string
 }
 
-export interface Outcome {
-  figures: Figure[]
+export interface WorkersOutcome {
+  figures: WorkersFigure[]
   wrong: string[]
 }
 
@@ -47,18 +47,18 @@ interface Run {
   scene: Scene
   options: WorkersOptions
   watch: Watch
-  load: Load
+  load: WorkersLoad
   wrong: string[]
   figure(what: string, value: number, goal: number, unit: '' | ' s'): void
 }
 
 /** Runs it; the caller closes what the harness opened. */
-export async function workersAtWork(options: WorkersOptions): Promise<Outcome> {
+export async function workersAtWork(options: WorkersOptions): Promise<WorkersOutcome> {
   const { tell } = options
   const scene = await openScene(options)
   const { workers, accounts, simulator } = scene
   const watch = watchBroker(simulator)
-  const figures: Figure[] = []
+  const figures: WorkersFigure[] = []
   const wrong: string[] = []
   const figure = (what: string, value: number, goal: number, unit: '' | ' s') => {
     figures.push({ what, value, goal, unit })
