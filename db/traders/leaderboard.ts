@@ -17,18 +17,6 @@ export interface RankedRecord {
   pnl: string
 }
 
-interface RankedRow {
-  rank: number
-  account_mode: AccountMode
-  currency: string | null
-  party_id: string
-  display_name: string | null
-  avatar_url: string | null
-  trades: number
-  wins: number
-  pnl: string
-}
-
 /** Whose leaderboard, and of which mode and currency; null: of all. */
 export interface LeaderboardFilter {
   partnerId: string
@@ -40,13 +28,13 @@ export interface LeaderboardFilter {
  * Traders with a public profile and at least one trade in 30 days, ranked by pnl within each mode and currency; REAL before
  * DEMO, then by currency; at most 100.
  */
-export async function readLeaderboard(
+export function readLeaderboard(
   db: Db,
   { partnerId, accountMode, currency }: LeaderboardFilter
 ): Promise<RankedRecord[]> {
   // The broker's names have the database's collation in orders, which the statement must state for the index to be of
   // use.
-  const found = await rows<RankedRow>(
+  return rows<RankedRecord>(
     db,
     `with ${tradedSegments('p.id = :partnerId')}, counted as (
        select trader_id, account_mode, currency, trades, wins, pnl from traded
@@ -72,7 +60,8 @@ export async function readLeaderboard(
        select trader_id, account_mode, currency, sum(trades)::int as trades, sum(wins)::int as wins, sum(pnl) as pnl
          from counted group by trader_id, account_mode, currency
      )
-     select p.party_id, p.display_name, p.avatar_url, s.trades, s.wins, s.pnl, s.account_mode, nullif(s.currency, '') as currency,
+     select p.party_id as "partyId", p.display_name as "displayName", p.avatar_url as "avatarUrl", s.trades, s.wins, s.pnl,
+            s.account_mode as "accountMode", nullif(s.currency, '') as currency,
             row_number() over (partition by s.account_mode, s.currency order by s.pnl desc, s.wins desc, p.party_id)::int as rank
        from sums s join community_profiles p on p.party_id = s.trader_id
       where p.partner_id = :partnerId and p.is_public
@@ -81,15 +70,4 @@ export async function readLeaderboard(
       limit 100`,
     { partnerId, accountMode, currency }
   )
-  return found.map(row => ({
-    rank: row.rank,
-    accountMode: row.account_mode,
-    currency: row.currency,
-    partyId: row.party_id,
-    displayName: row.display_name,
-    avatarUrl: row.avatar_url,
-    trades: row.trades,
-    wins: row.wins,
-    pnl: row.pnl
-  }))
 }

@@ -24,24 +24,6 @@ export interface StoredTrade extends NewTrade {
   collectedAt: Date
 }
 
-interface TradeRow {
-  id: string
-  partner_id: string
-  broker_contract_id: string
-  client_broker_loginid: string
-  contract_type: string
-  stake_amount: string
-  profit_loss: string
-  payout_amount: string | null
-  currency: string | null
-  trader_external_id: string | null
-  symbol: string | null
-  metadata: object | null
-  trade_timestamp: string
-  traded_at: Date
-  collected_at: Date
-}
-
 /** Stores a record unless its contract has one; then the first one stays as it is and is returned. */
 export async function collectTrade(
   db: Db,
@@ -66,32 +48,14 @@ export async function collectTrade(
 }
 
 /** The partner's records, the newest trade first. */
-export async function listTrades(
-  db: Db,
-  { partnerId, limit }: { partnerId: string; limit: number }
-): Promise<StoredTrade[]> {
-  const found = (await db('trade_records')
-    .where({ partner_id: partnerId })
-    .orderBy([
-      { column: 'traded_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(limit)) as TradeRow[]
-  return found.map(row => ({
-    tradeId: row.id,
-    partnerId: row.partner_id,
-    brokerContractId: row.broker_contract_id,
-    clientBrokerLoginid: row.client_broker_loginid,
-    contractType: row.contract_type,
-    stakeAmount: row.stake_amount,
-    profitLoss: row.profit_loss,
-    payoutAmount: row.payout_amount,
-    currency: row.currency,
-    traderExternalId: row.trader_external_id,
-    symbol: row.symbol,
-    metadata: row.metadata,
-    tradeTimestamp: row.trade_timestamp,
-    tradedAt: row.traded_at,
-    collectedAt: row.collected_at
-  }))
+export function listTrades(db: Db, { partnerId, limit }: { partnerId: string; limit: number }): Promise<StoredTrade[]> {
+  return rows<StoredTrade>(
+    db,
+    `select id as "tradeId", partner_id as "partnerId", broker_contract_id as "brokerContractId",
+            client_broker_loginid as "clientBrokerLoginid", contract_type as "contractType", stake_amount as "stakeAmount",
+            profit_loss as "profitLoss", payout_amount as "payoutAmount", currency, trader_external_id as "traderExternalId", symbol,
+            metadata, trade_timestamp as "tradeTimestamp", traded_at as "tradedAt", collected_at as "collectedAt"
+       from trade_records where partner_id = :partnerId order by traded_at desc, id desc limit :limit`,
+    { partnerId, limit }
+  )
 }
