@@ -1,32 +1,22 @@
 // The servers beside the primary: where DATABASE_URL leads, the standbys that stream from it, and DATABASE_READ_URL.
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
 import { listStandbys } from '../../db/postgres/durability.ts'
-import { placeOf, queryOnce } from '../../db/postgres/reach.ts'
+import { placeOf, type ReachedServer, readServer } from '../../db/postgres/reach.ts'
 import { checkStandby } from '../../db/postgres/replica.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
 // As many as a proxy that spreads connections over a few servers needs to show it.
 const CONNECTIONS = 6
-const WHERE_IT_ENDS =
-  'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
 const BEHIND_WARN_BYTES = 16 * 2 ** 20
 const AHEAD_WARN_MS = 1000
 // A standby replies every 10 s, or at the interval of its wal_receiver_status_interval.
 const SILENT_WARN_MS = 30_000
 
-interface ReachedServer {
-  standby: boolean
-  address: string | null
-  port: number | null
-}
-
 /** Where the connections of DATABASE_URL end: all at one server that takes writes. Undefined where there is nothing to report. */
 export async function checkRoute(url: string): Promise<Finding | undefined> {
   const check = 'database route'
-  const servers = await Promise.all(
-    Array.from({ length: CONNECTIONS }, () => queryOnce<ReachedServer>(url, WHERE_IT_ENDS))
-  )
+  const servers = await Promise.all(Array.from({ length: CONNECTIONS }, () => readServer(url)))
   const places = [
     ...new Set(servers.map(({ address, port }) => (address === null ? 'a socket' : `${address}:${port}`)))
   ]

@@ -13,7 +13,7 @@ export interface Reached {
 const CONNECT_TIMEOUT_MS = 5000
 
 /** The only row of a statement, on a connection of its own. Throws pg's errors; connecting and the statement have 5 s each. */
-export async function queryOnce<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row> {
+async function queryOnce<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row> {
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
@@ -65,4 +65,19 @@ function sentence(url: string, { code }: { code?: string }): string {
     default:
       return `PostgreSQL at ${place} does not answer${code ? ` (${code})` : ''}: check DATABASE_URL and the network.`
   }
+}
+
+/** Where a connection ended: a standby, or a server that takes writes; address and port are null for a socket of its own machine. */
+export interface ReachedServer {
+  standby: boolean
+  address: string | null
+  port: number | null
+}
+
+/** The server at which a connection by this address ends. Rejects as the connection does. */
+export function readServer(url: string): Promise<ReachedServer> {
+  return queryOnce<ReachedServer>(
+    url,
+    'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
+  )
 }
