@@ -1,4 +1,4 @@
-// Orders that stay open although their contract has ended, for the audit and the operator: which to look up, what was
+// Orders that stay open although their contract has ended, for reconciliation and the operator: which to look up, what was
 // found, and how an order is settled by hand.
 import { Big } from 'big.js'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -9,7 +9,7 @@ import type { OrderRow } from './reading.ts'
 import { resolveBreaks } from './reconciliation.ts'
 import { pastEnd } from './review.ts'
 
-/** An open order whose contract the audit looks up, and its account. */
+/** An open order whose contract reconciliation reads, and its account. */
 export type Overdue = Pick<
   OrderRow,
   | 'id'

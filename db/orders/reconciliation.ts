@@ -1,5 +1,5 @@
 // The rows behind the comparison with the broker's books: which accounts are due, the contracts of our orders, and the
-// findings.
+// breaks, which the operator sees as findings.
 
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
@@ -147,7 +147,7 @@ export interface ContractBreak {
   details: object
 }
 
-/** Stores a finding; returns false when it was known. */
+/** Stores a break; returns false when it was known. */
 export async function insertBreak(db: Db, found: ContractBreak): Promise<boolean> {
   const stored = await rows(
     db,
@@ -169,7 +169,7 @@ export interface BreakRecord extends ContractBreak {
 const record = `id as "findingId", kind, account_id as "accountId", broker_order_id as "contractId", partner_id as "partnerId",
   order_id as "orderId", details, found_at as "foundAt", resolved_at as "resolvedAt", resolution`
 
-/** Unresolved findings, or all, newest first, at most `limit`. */
+/** Unresolved breaks, or all, newest first, at most `limit`. */
 export async function listBreaks(db: Db, limit: number, { all = false } = {}): Promise<BreakRecord[]> {
   return rows<BreakRecord>(
     db,
@@ -178,7 +178,7 @@ export async function listBreaks(db: Db, limit: number, { all = false } = {}): P
   )
 }
 
-/** One finding, resolved or not. */
+/** One break, resolved or not. */
 export async function getBreak(db: Db, findingId: number): Promise<BreakRecord | undefined> {
   const [found] = await rows<BreakRecord>(db, `select ${record} from contract_breaks where id = :findingId`, {
     findingId
@@ -186,7 +186,7 @@ export async function getBreak(db: Db, findingId: number): Promise<BreakRecord |
   return found
 }
 
-/** The unresolved finding that this contract belongs to no order. */
+/** The unresolved break that this contract belongs to no order. */
 export async function getOrphan(
   db: Db,
   about: { accountId: string; contractId: string }
@@ -200,7 +200,7 @@ export async function getOrphan(
   return found
 }
 
-/** Unresolved findings by kind. */
+/** Unresolved breaks by kind. */
 export async function countBreaks(db: Db): Promise<{ kind: ContractBreak['kind']; count: number }[]> {
   return rows(
     db,
@@ -209,7 +209,7 @@ export async function countBreaks(db: Db): Promise<{ kind: ContractBreak['kind']
   )
 }
 
-/** Resolves a finding, or with null opens it again; undefined when it was in that state already. */
+/** Resolves a break, or with null opens it again; undefined when it was in that state already. */
 export async function decideBreak(
   trx: Db,
   { findingId, resolution }: { findingId: number; resolution: string | null }
@@ -225,7 +225,7 @@ export async function decideBreak(
   return decided
 }
 
-/** Marks the findings about a contract as dealt with. */
+/** Marks the breaks about a contract as dealt with. */
 export async function resolveBreaks(
   db: Db,
   { accountId, contractId, resolution }: { accountId: string; contractId: string; resolution: string }

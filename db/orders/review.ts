@@ -7,12 +7,12 @@ import { type Db, rows } from '../postgres/connection.ts'
 export const REVIEW_MESSAGE =
   'What the broker reports about the end of this contract is being reviewed; the order settles once that is clear.'
 
-// A finding that a later check withdrew may come back; one that the operator resolved stays resolved.
+// A break that a later check withdrew may come back; one that the operator resolved stays resolved.
 const WITHDRAWN = 'withdrawn: the contract is still open'
 
 /**
- * Marks an open order as REVIEW_REQUIRED and stores the finding, in one statement. Returns the order's reply channel
- * and whether the finding is new; undefined when the order is not open any more.
+ * Marks an open order as REVIEW_REQUIRED and stores the break, in one statement. Returns the order's reply channel
+ * and whether the break is new; undefined when the order is not open any more.
  */
 export async function markUnsettled(
   db: Db,
@@ -40,7 +40,7 @@ export async function markUnsettled(
   return marked
 }
 
-/** The broker shows the contract as open after all: takes the mark from the order and withdraws the finding. */
+/** The broker shows the contract as open after all: takes the mark from the order and withdraws the break. */
 export async function unmarkUnsettled(db: Db, id: string): Promise<void> {
   await rows(
     db,
@@ -55,7 +55,7 @@ export async function unmarkUnsettled(db: Db, id: string): Promise<void> {
   )
 }
 
-/** Resolves findings about open orders that have been settled meanwhile; returns how many. */
+/** Resolves breaks of open orders that have been settled meanwhile; returns how many. */
 export async function resolveSettledBreaks(db: Db): Promise<number> {
   const settled = await rows(
     db,

@@ -50,7 +50,7 @@ export function collectStoreMetrics(db: Db): void {
     help: 'Halts of trading in force, by scope.',
     labelNames: ['scope']
   })
-  const findings = new client.Gauge({
+  const breaks = new client.Gauge({
     name: 'service_contract_findings',
     help: 'Unresolved differences from the broker’s books.',
     labelNames: ['kind']
@@ -137,7 +137,7 @@ export function collectStoreMetrics(db: Db): void {
     const counts = await countWebhooks(db)
     for (const state of ['enabled', 'failing', 'disabled'] as const) webhooks.set({ state }, counts[state])
     for (const state of ['waiting', 'backlog'] as const) webhookEvents.set({ state }, counts[state])
-    for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) findings.set({ kind }, 0)
-    for (const { kind, count } of await countBreaks(db)) findings.set({ kind }, count)
+    for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) breaks.set({ kind }, 0)
+    for (const { kind, count } of await countBreaks(db)) breaks.set({ kind }, count)
   })
 }

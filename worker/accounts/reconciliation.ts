@@ -1,4 +1,4 @@
-// The audit: each active account's recent contracts at the broker against our rows. It finds what no
+// Reconciliation: each active account's recent contracts at the broker against our rows. It finds what no
 // protocol can exclude (a process frozen between its last check and the write) and what should not be.
 import { Big } from 'big.js'
 import {

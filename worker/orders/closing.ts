@@ -82,7 +82,10 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
     const closing = write(order, last).then(
       () => {
         watched.delete(id)
-        if (entry.inReview) resolveSettledBreaks(db).catch((error: unknown) => log.warn({ err: error }, 'findings'))
+        if (entry.inReview)
+          resolveSettledBreaks(db).catch((error: unknown) =>
+            log.warn({ err: error }, 'breaks of settled orders could not be resolved')
+          )
       },
       (error: unknown) => {
         // A sweep reads the contract again, once its lease holder is found missing.

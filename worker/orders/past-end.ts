@@ -1,4 +1,4 @@
-// Orders that are open here although their contract has ended. The audit looks each up at the broker, with another
+// Orders that are open here although their contract has ended. Reconciliation reads each at the broker, with another
 // token of the same account where its own was refused, and reports what is known: the operator decides (`orders
 // settle`).
 
@@ -82,14 +82,14 @@ async function report(services: WorkerServices, order: Overdue, details: object)
   // Settled while it was looked up.
   const claim = (await claimedContracts(services.db, about.accountId, [about.contractId])).get(about.contractId)
   if (claim?.phase !== 'open') return false
-  const finding: ContractBreak = {
+  const found: ContractBreak = {
     kind: 'UNSETTLED',
     ...about,
     partnerId: order.partner_id,
     orderId: order.id,
     details
   }
-  if (!(await insertBreak(services.db, finding))) return false
-  services.log.error({ ...finding }, 'an order is open here and its contract is over')
+  if (!(await insertBreak(services.db, found))) return false
+  services.log.error({ ...found }, 'an order is open here and its contract is over')
   return true
 }
