@@ -148,7 +148,7 @@ export async function storeOrders(
     const others = repeats.filter(value => !known.has(keyOf(value)))
     for (const order of await findArchivedOrders(db, others)) known.set(keyOf(order), { order, created: false })
   }
-  const told = new Set<string>()
+  const mentioned = new Set<string>()
   return values.map((value): Stored | Halted | Lacking => {
     const lacks = lacking.get(value.id)
     if (lacks) return { lacks }
@@ -157,8 +157,8 @@ export async function storeOrders(
     if (!stored && halt) return { halt }
     if (!stored) throw new Error(`The draft ${value.id} was neither stored nor refused.`)
     // Of two equal ids in one group only the first one is the order's own request.
-    const created = stored.created && !told.has(stored.order.id)
-    told.add(stored.order.id)
+    const created = stored.created && !mentioned.has(stored.order.id)
+    mentioned.add(stored.order.id)
     return { ...stored, created }
   })
 }
