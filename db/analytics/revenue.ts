@@ -69,10 +69,11 @@ const countOfMany = `
  * it only groups that occur. Throws VALIDATION_FAILED for more than 20,000 rows.
  */
 export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGroup | null }): Promise<Revenue> {
-  const { groupBy, ...asked } = window
+  const { groupBy, ...requested } = window
   const { stored, storedValue, value } = groupOf[groupBy ?? 'none']
   // Rows of both modes together have the number of different traders; by mode they are counted in each.
-  const modes = groupBy === 'accountMode' && asked.accountMode === 'ALL' ? ['REAL', 'DEMO'] : [asked.accountMode]
+  const modes =
+    groupBy === 'accountMode' && requested.accountMode === 'ALL' ? ['REAL', 'DEMO'] : [requested.accountMode]
   const storedWhere = `partner_id = :partnerId and grouping_by = :stored and account_mode = any(array(select unnest(:modes::text[])))
        and (:currency::text is null or currency = :currency collate "C")`
   const found = await db.transaction(async trx => {
@@ -80,7 +81,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
     await trx.raw(`set local work_mem = '64MB'; set local enable_sort = off`)
     return rows<FoundRevenue>(
       trx,
-      `with ${quarterlyWindow(asked.interval)}, quarterly as (
+      `with ${quarterlyWindow(requested.interval)}, quarterly as (
        select b.n, q.currency, ${storedValue} as value, ${facts}, traders
          from span cross join buckets b
         cross join lateral (select * from analytics_quarters
@@ -107,14 +108,14 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
          from (select n, currency, value, ${facts} from quarterly union all select n, currency, value, ${facts} from daily
                union all select n, currency, value, ${facts} from fresh) parts
         group by n, currency, value
-     ), counts as (${groupBy === null && asked.interval !== 'hour' ? countOfFew : countOfMany}
+     ), counts as (${groupBy === null && requested.interval !== 'hour' ? countOfFew : countOfMany}
      )
      select b.start, nullif(s.currency, '') as currency, ${groupBy ? 's.value' : 'null'} as "group", coalesce(s.contracts, 0) as contracts, coalesce(s.open, 0) as open,
             c.traders, s.stake, s.payout, s.markup, coalesce(s.markup_unknown, 0) as "markupUnknown", s.commission,
             s.traders_pnl as "tradersPnl", now() as "asOf", t <= now() as over, ${inDoubt} as doubt
        from span cross join buckets b left join sums s on s.n = b.n left join counts c using (place)
       order by b.n, s.currency nulls last, s.value collate "C" limit ${MOST_ROWS + 1}`,
-      { ...asked, stored, modes }
+      { ...requested, stored, modes }
     )
   })
   refuseTooMany(found)

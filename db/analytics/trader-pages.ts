@@ -258,19 +258,19 @@ function pageStatement(sort: SortKey, bothModes: boolean): string {
  */
 export async function listTraderSums(
   db: Db,
-  asked: Omit<Window, 'timezone' | 'interval' | 'currency'> & {
+  requested: Omit<Window, 'timezone' | 'interval' | 'currency'> & {
     currency: string
     sort: TraderSort
     limit: number
     cursor?: string
   }
 ): Promise<TraderPage> {
-  const { sort, cursor, ...window } = asked
+  const { sort, cursor, ...window } = requested
   const [after, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
   const found = await db.transaction(async trx => {
     // A hundred thousand traders are joined in memory, and not sorted by their numbers.
     await trx.raw(`set local work_mem = '64MB'; set local enable_sort = off`)
-    return rows<FoundTrader>(trx, pageStatement(sortKeys[sort], asked.accountMode === 'ALL'), {
+    return rows<FoundTrader>(trx, pageStatement(sortKeys[sort], requested.accountMode === 'ALL'), {
       ...window,
       after,
       id: id ?? ''
@@ -278,11 +278,11 @@ export async function listTraderSums(
   })
   const [first] = found as [FoundTrader]
   const listed = found.filter(({ traderId }) => traderId !== null)
-  const data = listed.slice(0, asked.limit)
+  const data = listed.slice(0, requested.limit)
   const last = data.at(-1)
   return {
     data,
-    nextCursor: listed.length > asked.limit && last ? writeCursor(sort, last.key, last.traderId) : null,
+    nextCursor: listed.length > requested.limit && last ? writeCursor(sort, last.key, last.traderId) : null,
     asOf: first.asOf,
     complete: first.over && !first.openEnds && first.unknown === 0
   }

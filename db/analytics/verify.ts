@@ -44,16 +44,16 @@ export async function findAnalyticsDifferences(
       const span = `span as materialized (
         select :from::date as first_day, :to::date as last_day, :from::date::timestamp at time zone 'UTC' as f,
                least((:to::date + 1)::timestamp at time zone 'UTC', until) as t, until from analytics_until
-      ), asked as materialized (select id from partners where :partnerId::text is null or id = :partnerId)`
+      ), requested as materialized (select id from partners where :partnerId::text is null or id = :partnerId)`
       const found: Difference[] = await rows(
         trx,
         `with ${span}, bought as (
            select o.*, ${quarterOf('o.opened_at')} as quarter, t.number
-             from asked cross join span cross join ${contractsOf('asked.id', 'opened_at >= f and opened_at < span.t')}
+             from requested cross join span cross join ${contractsOf('requested.id', 'opened_at >= f and opened_at < span.t')}
              join traders t on t.id = o.trader_id
          ), ${quartersOfBought}, stored as (
            select ${key}, ${facts}, traders from analytics_quarters q cross join span
-            where partner_id in (select id from asked) and quarter >= f and quarter < span.t
+            where partner_id in (select id from requested) and quarter >= f and quarter < span.t
          ), wrong as (
            (select 's' as side, ${key}, ${facts}, traders from stored except select 's', ${key}, ${facts}, traders from quarters)
            union all (select 'c', ${key}, ${facts}, traders from quarters except select 'c', ${key}, ${facts}, traders from stored)
@@ -66,7 +66,7 @@ export async function findAnalyticsDifferences(
           trx,
           `with ${span}, touched_quarters as materialized (
              select q.*, (q.quarter at time zone 'UTC')::date as day from analytics_quarters q cross join span
-              where q.partner_id in (select id from asked) and q.quarter >= f
+              where q.partner_id in (select id from requested) and q.quarter >= f
                 and q.quarter < (span.t at time zone 'UTC')::date::timestamp at time zone 'UTC'
            ), sums as (
              select ${dayKey}, ${sumsOfFacts} from touched_quarters group by ${dayKey}
@@ -77,7 +77,7 @@ export async function findAnalyticsDifferences(
              select ${dayKey}, ${facts}, traders from sums join counts using (${dayKey})
            ), stored as (
              select ${dayKey}, ${facts}, traders from analytics_days cross join span
-              where partner_id in (select id from asked) and day between first_day and last_day
+              where partner_id in (select id from requested) and day between first_day and last_day
            ), wrong as (
              (select 's' as side, ${dayKey}, ${facts}, traders from stored except select 's', ${dayKey}, ${facts}, traders from computed)
              union all (select 'c', ${dayKey}, ${facts}, traders from computed except select 'c', ${dayKey}, ${facts}, traders from stored)
@@ -89,10 +89,10 @@ export async function findAnalyticsDifferences(
           trx,
           `with ${span}, closed as (
              select o.*, (o.closed_at at time zone 'UTC')::date as day
-               from asked cross join span cross join ${closedContractsOf('asked.id', 'closed_at >= f and closed_at < span.t')}
+               from requested cross join span cross join ${closedContractsOf('requested.id', 'closed_at >= f and closed_at < span.t')}
            ), computed as (${traderDaysOfClosed}), stored as (
              select d.* from analytics_trader_days d cross join span
-              where d.partner_id in (select id from asked) and day between first_day and last_day
+              where d.partner_id in (select id from requested) and day between first_day and last_day
            ), wrong as (
              (select 's' as side, s.* from stored s except select 's', c.* from computed c)
              union all (select 'c', c.* from computed c except select 'c', s.* from stored s)
@@ -104,11 +104,11 @@ export async function findAnalyticsDifferences(
           trx,
           `with ${span}, stored as (
              select ${traderKey}, trades, stake, pnl, markup, markup_unknown, last_at
-               from asked cross join span cross join lateral (${growthOfTotals('asked.id', 'span.first_day', 'span.last_day')}) t
+               from requested cross join span cross join lateral (${growthOfTotals('requested.id', 'span.first_day', 'span.last_day')}) t
            ), computed as (
              select ${traderKey}, trades, stake, pnl, markup, markup_unknown, last_at
                from analytics_trader_days d join analytics_total_groups g using (partner_id, account_mode, currency) cross join span
-              where partner_id in (select id from asked) and day between first_day and last_day and day >= g.since and day < g.until
+              where partner_id in (select id from requested) and day between first_day and last_day and day >= g.since and day < g.until
            ), wrong as (
              (select 's' as side, s.* from stored s except select 's', c.* from computed c)
              union all (select 'c', c.* from computed c except select 'c', s.* from stored s)
@@ -121,10 +121,10 @@ export async function findAnalyticsDifferences(
           `with ${span}, listed as materialized (
              select f, least((last_day + 1)::timestamp at time zone 'UTC', c.until) as t from span cross join analytics_closes_until c
            ), closed as (
-             select o.* from asked cross join listed cross join ${closedContractsOf('asked.id', 'closed_at >= f and closed_at < listed.t')}
+             select o.* from requested cross join listed cross join ${closedContractsOf('requested.id', 'closed_at >= f and closed_at < listed.t')}
            ), computed as (${closesOfClosed}), stored as (
              select c.* from analytics_closes c cross join listed
-              where c.partner_id in (select id from asked) and c.quarter >= f and c.quarter < listed.t
+              where c.partner_id in (select id from requested) and c.quarter >= f and c.quarter < listed.t
            ), wrong as (
              (select 's' as side, ${closesKey}, ${lists} from stored except select 's', ${closesKey}, ${lists} from computed)
              union all (select 'c', ${closesKey}, ${lists} from computed except select 'c', ${closesKey}, ${lists} from stored)
