@@ -153,7 +153,7 @@ serving('takes no write', async () => {
 })
 
 serving('that replays nothing leaves its reads to the primary, so that own writes are seen', async () => {
-  const impatient = openReads({ db, url: standby.url, waitMs: 1000, pool: 2, log })
+  const impatient = openReads({ db, url: standby.url, waitMs: 2000, pool: 2, log })
   await until('the first connection', () => onStandby(impatient), WAIT_MS)
   await standby.ask('select pg_wal_replay_pause()')
   await until(
