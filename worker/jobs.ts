@@ -41,7 +41,7 @@ import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
 import { keepEventDays, openSequencing } from './events.ts'
 import { archiveDue } from './orders/archiving.ts'
 import { HALTS_MS, openHalts } from './orders/halts.ts'
-import { Placing } from './orders/placing.ts'
+import { Placing, passOn } from './orders/placing.ts'
 import { openProving } from './orders/proving.ts'
 import { resolveDoubts } from './orders/resolving.ts'
 import { openSettling } from './orders/settle.ts'
@@ -160,6 +160,14 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
     await services.brokers.leave(left)
     // What is queued there is claimed at once.
     for (const { accountId, worker: other } of given) bus.publish(channelOf(other), 'claim', accountId)
+  }
+
+  async function giveUpAccounts(): Promise<void> {
+    try {
+      passOn(bus, await releaseAccounts(db, worker))
+    } catch (error) {
+      log.warn({ err: error }, 'accounts could not be released')
+    }
   }
 
   const loops = {
@@ -347,15 +355,14 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
       await Promise.all([place, copy, sweep, takeOvers].map(loop => loop.stop()))
       // Others take orders of these accounts at once, while what is under way here ends. Until then what they pass on is
       // claimed here: an order whose hint is lost waits for their sweeps.
+      placing.stop()
       unsubscribe()
-      const waiting = await releaseAccounts(db, worker).catch((error: unknown) => {
-        log.warn({ err: error }, 'accounts could not be released')
-        return []
-      })
-      for (const accountId of waiting) bus.publish(WORK, 'claim', accountId)
+      await giveUpAccounts()
       await Promise.all([...Object.values(others), doubts, renewal, evening].map(loop => loop.stop()))
       await ticks.stop().catch((error: unknown) => log.warn({ err: error }, 'the lease of ticks could not be released'))
       await Promise.all([proving.drain(), placing.drain(), brokerRequests.drain(), webhooks.stop()])
+      // What was under way may have taken some again.
+      await giveUpAccounts()
       await lease.stop()
       await settling.release()
     }

@@ -15,6 +15,7 @@ import {
   takeOrders,
   withWaiting
 } from '../../db/orders/claiming.ts'
+import { type Bus, WORK } from '../../db/platform/bus.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
@@ -38,6 +39,11 @@ const RESUMED_AT_ONCE = 200
 const RESUME_EVERY_MS = 25
 // Fetch recent jobs; scan the whole queue this often, and while full batches come back.
 const CHECK_ALL_EVERY_MS = 5000
+
+/** Has the other workers claim for these accounts, of which orders wait, at once. */
+export function passOn(bus: Bus, accountIds: string[]): void {
+  for (const accountId of accountIds) bus.publish(WORK, 'claim', accountId)
+}
 
 type ClaimOptionsOfWorker = Omit<ClaimOptions, 'accountIds'>
 
@@ -67,7 +73,7 @@ export class Placing {
 
   /** `wakeCopies` is called when copies that were left for want of places may be taken. */
   constructor(services: WorkerServices, settling: Settling, halts: Pick<Halts, 'of'>, wakeCopies: () => void) {
-    const { db, clock } = services
+    const { db, bus, clock } = services
     this.#services = services
     this.#wakeCopies = wakeCopies
     this.#copyPlaces = new CopyPlaces(clock)
@@ -85,8 +91,13 @@ export class Placing {
     this.#claimNext = batch(
       async (accountIds: string[]) => {
         // Most accounts have nothing more waiting: one cheap read saves the two statements of a claim.
-        const waiting = this.#stopped ? [] : await withWaiting(db, accountIds)
-        if (waiting.length > 0)
+        const waiting = await withWaiting(db, accountIds).catch((error: unknown) => {
+          // At the end a lost hint costs the time until another worker's sweep.
+          if (this.#stopped) return []
+          throw error
+        })
+        if (this.#stopped) passOn(bus, waiting)
+        else if (waiting.length > 0)
           await this.#claimAndSend(options => claimOrders(db, { ...options, accountIds: waiting }))
         return accountIds
       },
@@ -134,11 +145,16 @@ export class Placing {
     return this.#releases.recover()
   }
 
-  /** Stops taking; resolves when every buy under way has its response or is in doubt. */
-  async drain(): Promise<void> {
+  /** Claims no more: what waits behind a buy under way is passed on to other workers. */
+  stop(): void {
     this.#stopped = true
-    this.#releases.stop()
     this.#cancelResume?.()
+  }
+
+  /** Stops; resolves when every buy under way has its response or is in doubt. */
+  async drain(): Promise<void> {
+    this.stop()
+    this.#releases.stop()
     await Promise.allSettled(this.#underWay)
   }
 
