@@ -82,6 +82,9 @@ interface DraftGroup {
   callers: DraftCaller[]
 }
 
+type Value = ReturnType<typeof valuesOf> & { client_order_id: string; reply_channel: string | null; caller: number }
+
+/** By what a partner's orders were authenticated; `no` is its number in the group. */
 interface DraftCaller {
   no: number
   partner_id: string
@@ -101,16 +104,11 @@ function bindAll(drafts: Draft[]): DraftGroup {
       facts: caller?.facts ?? null
     }
     callers.set(name, known)
-    return {
-      ...valuesOf(draft),
-      client_order_id: draft.clientOrderId,
-      reply_channel: draft.replyChannel,
-      caller: known.no
-    }
+    const { clientOrderId, replyChannel } = draft
+    return { ...valuesOf(draft), client_order_id: clientOrderId, reply_channel: replyChannel, caller: known.no }
   })
   return { values, callers: [...callers.values()] }
 }
-type Value = ReturnType<typeof valuesOf> & { client_order_id: string; reply_channel: string | null; caller: number }
 
 const textsOf = ({ values, callers }: DraftGroup) => ({
   values: JSON.stringify(values),

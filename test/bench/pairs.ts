@@ -18,7 +18,7 @@ const WARM_SECONDS = 3
 interface Figure {
   /** Orders a second, or milliseconds added at the median. */
   value: number
-  /** CPU of an order by process, microseconds; all of them together under `all`. */
+  /** CPU of an order or a read by process, microseconds; all of them together under `all`. */
   cpu: Record<string, number>
 }
 
@@ -75,9 +75,9 @@ async function runCase(
     ['', 'before', 'after', 'after / before'],
     [
       row(what, ({ value }) => value, '', what.startsWith('ms') ? 2 : 0),
-      ...Object.keys(before[0]?.cpu ?? {}).map(name =>
-        row(`CPU of an order, ${name}`, ({ cpu }) => cpu[name] as number, ' µs', 0)
-      )
+      ...Object.keys(before[0]?.cpu ?? {})
+        .filter(name => before.some(({ cpu }) => cpu[name]))
+        .map(name => row(`CPU of one, ${name}`, ({ cpu }) => cpu[name] as number, ' µs', 0))
     ]
   )
   for (const { stage, side } of sides) {

@@ -38,7 +38,7 @@ interface Part {
 const parts: Record<string, Part> = {
   added: { what: 'time added to a tick order', run: () => added(seconds) },
   throughput: { what: 'orders a second beside bare peers', run: () => throughput(seconds) },
-  memory: { what: 'memory idle and after 10,000 orders', run: memory },
+  memory: { what: 'memory idle, after 10,000 orders and at rest', run: memory },
   me: { what: 'GET /v1/me beside bare Koa', run: () => me(seconds) },
   history: { what: 'GET /v1/orders up to a million orders', run: () => history(seconds) },
   age: { what: 'placing beside an old queue', run: () => queueAge(seconds, holdSeconds) },
