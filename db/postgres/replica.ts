@@ -136,16 +136,19 @@ interface ReplicaPosition {
   /** Of the database and its timeline. */
   identity: string
   epoch: number
+  /** When it was requested, on this process's monotonic clock, ms. */
+  requestedAt: number
 }
 
 /** Up to where the primary's log is on disk: every acknowledged commit ends before it. */
 async function readPosition(primary: Db): Promise<ReplicaPosition> {
-  const [row] = await rows<ReplicaPosition>(
+  const requestedAt = performance.now()
+  const [row] = await rows<Omit<ReplicaPosition, 'requestedAt'>>(
     primary,
     `select pg_current_wal_flush_lsn()::text as lsn, ${databaseIdentity} as identity,
             extract(epoch from clock_timestamp())::float8 as epoch`
   )
-  return row as ReplicaPosition
+  return { ...(row as Omit<ReplicaPosition, 'requestedAt'>), requestedAt }
 }
 
 /**
@@ -181,14 +184,17 @@ interface StandbyRow {
   ahead: number
 }
 
-async function readStandby(standby: Db, { lsn, epoch }: ReplicaPosition): Promise<StandbyRow> {
-  const [row] = await rows<StandbyRow>(
+async function readStandby(standby: Db, { lsn, epoch, requestedAt }: ReplicaPosition): Promise<StandbyRow> {
+  const [found] = await rows<StandbyRow>(
     standby,
     `select pg_is_in_recovery() as standby, pg_wal_lsn_diff(:lsn::pg_lsn, pg_last_wal_replay_lsn())::float8 as behind,
             ${standbyIdentity} as identity, extract(epoch from clock_timestamp())::float8 - :epoch::float8 as ahead`,
     { lsn, epoch }
   )
-  return row as StandbyRow
+  const row = found as StandbyRow
+  // Of what it is ahead, the time between the two readings may be all.
+  const betweenSeconds = (performance.now() - requestedAt) / 1000
+  return { ...row, ahead: row.ahead < 0 ? row.ahead : Math.max(0, row.ahead - betweenSeconds) }
 }
 
 function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: ReplicaPosition): string | undefined {
