@@ -1,9 +1,9 @@
 // How many test files run beside each other: tests wait for events a good part of their time, so there are more lanes than
 // cores, and further ones while cores are idle all the same.
-import { cpus } from 'node:os'
+import { cpus, getPriority } from 'node:os'
 
 const LOOK_MS = 1_000
-const IDLE = 0.25
+const IDLE = 0.15
 
 export interface Lane<T> {
   run(item: T): Promise<void>
@@ -53,13 +53,14 @@ export async function inLanes<T>(items: readonly T[], options: LaneOptions<T>): 
   }
 }
 
-/** Measures how idle this machine's cores are, from one call to the next. */
+/** Measures how idle this machine's cores are, from one call to the next; work of lower priority than ours gives way to it. */
 function idleShare(): () => number {
+  const low = getPriority() > 0
   const read = () =>
     cpus().reduce(
-      (sum, { times }) => ({
-        idle: sum.idle + times.idle,
-        all: sum.all + times.idle + times.user + times.nice + times.sys + times.irq
+      (sum, { times: { idle, nice, user, sys, irq } }) => ({
+        idle: sum.idle + idle + (low ? 0 : nice),
+        all: sum.all + idle + nice + user + sys + irq
       }),
       { idle: 0, all: 0 }
     )
