@@ -67,7 +67,9 @@ export function openPlaces({
   function enter(request: PlaceRequest): Promise<void> | undefined {
     const { partnerId } = request
     const lane = laneOf(request)
-    if (turns.countOf(lane) === 0 && mayBegin(lane)) {
+    const hasRoom = shares.roomOf(partnerId) > 0
+    const waitMs = waitMsOf(lane)
+    if (turns.countOf(lane) === 0 && hasRoom && waitMs === 0) {
       take(request)
       return undefined
     }
@@ -79,7 +81,7 @@ export function openPlaces({
     return new Promise(begin => {
       turns.add(lane, { ...request, begin })
       // Its pace may be all that it waits for.
-      if (shares.free > 0) wakeInTime(lane)
+      if (hasRoom) wakeIn(lane, waitMs)
     })
   }
 
@@ -88,14 +90,15 @@ export function openPlaces({
     return Math.max(pace?.waitMs(partnerId) ?? 0, lane === partnerId ? 0 : callPace.waitMs(partnerId))
   }
 
-  const mayBegin = (lane: string) => shares.roomOf(partnerOf(lane)) > 0 && waitMsOf(lane) === 0
-
   /** Begins with the next one that waits and may; returns whether there was one. */
   function beginNext(): boolean {
     const next = turns.take(lane => {
-      if (mayBegin(lane)) return true
-      wakeInTime(lane)
-      return false
+      // What its partner has under way wakes it as it ends.
+      if (shares.roomOf(partnerOf(lane)) === 0) return false
+      // Read once: a pace that allows it a moment after it was found to wait would leave it without anything that wakes it.
+      const waitMs = waitMsOf(lane)
+      if (waitMs > 0) wakeIn(lane, waitMs)
+      return waitMs === 0
     })
     if (!next) return false
     take(next)
@@ -104,9 +107,8 @@ export function openPlaces({
   }
 
   /** Has a lane begin once its pace allows it; places that are taken wake it when they are free again. */
-  function wakeInTime(lane: string): void {
-    const waitMs = waitMsOf(lane)
-    if (waitMs === 0 || paced.has(lane)) return
+  function wakeIn(lane: string, waitMs: number): void {
+    if (paced.has(lane)) return
     paced.add(lane)
     setTimeout(() => {
       paced.delete(lane)

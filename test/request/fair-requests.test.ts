@@ -210,6 +210,21 @@ pacing('spreads the calls of a minute, by their weights, as soon as what may be 
   await Promise.all(waiting)
 })
 
+pacing('leaves nobody waiting where it allows a request the moment after it was found to wait', async () => {
+  // The clock goes on between two readings, whichever they are.
+  for (let readings = 1; readings < 7; readings++) {
+    let read = 0
+    const places = openPlaces({ pool: 10, callPace: openPace({ now: () => (++read > readings ? 100_000 : 0) }) })
+    const begun: number[] = []
+    const call = (count: number) =>
+      places.run('greedy', async () => void begun.push(count), { weight: 201, allowance: callsOf(600) })
+    await call(1)
+    const second = call(2)
+    await until(`the second one, the clock going on after ${readings} readings`, async () => begun.length === 2)
+    await second
+  }
+})
+
 pacing('is used by responses, and by large bodies, which wait for it before they are parsed', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   const { pace } = harness.services
