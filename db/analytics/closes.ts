@@ -30,7 +30,7 @@ export async function addUpCloses(
   { stepSeconds, limit, ended, memory }: { stepSeconds: number; limit: number; ended: string; memory: string }
 ): Promise<boolean> {
   const behind = await addNew(db, { stepSeconds, ended, memory })
-  const late = await addLate(db, limit)
+  const late = await addLate(db, { limit, memory })
   return behind || late
 }
 
@@ -64,8 +64,9 @@ async function addNew(
   })
 }
 
-async function addLate(db: Db, limit: number): Promise<boolean> {
+async function addLate(db: Db, { limit, memory }: { limit: number; memory: string }): Promise<boolean> {
   return db.transaction(async trx => {
+    await trx.raw(memory)
     const [held] = await rows<{ until: string }>(
       trx,
       `select until::text as until from analytics_closes_until where exists (select from analytics_late_closes) for update skip locked`

@@ -3,7 +3,7 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { contractsOf, type Grouping } from './contracts.ts'
 import { facts, sumsOfFacts } from './sums.ts'
-import { inDoubt, MOST_ROWS, quarterlyWindow, refuseTooMany, type Window } from './windows.ts'
+import { inDoubt, MOST_ROWS, quarterlyWindow, READING, refuseTooMany, type Window } from './windows.ts'
 
 export type RevenueGroup = Exclude<Grouping, ''> | 'accountMode'
 
@@ -77,8 +77,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
   const storedWhere = `partner_id = :partnerId and grouping_by = :stored and account_mode = any(array(select unnest(:modes::text[])))
        and (:currency::text is null or currency = :currency collate "C")`
   const found = await db.transaction(async trx => {
-    // The traders of two days, the first and the last of a window, are counted in memory.
-    await trx.raw(`set local work_mem = '64MB'; set local enable_sort = off`)
+    await trx.raw(READING)
     return rows<FoundRevenue>(
       trx,
       `with ${quarterlyWindow(requested.interval)}, quarterly as (

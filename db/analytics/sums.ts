@@ -191,6 +191,7 @@ async function holdUntil(trx: Db, late: string): Promise<string | undefined> {
 /** Adds up anew, from all their orders, at most `limit` of the quarters marked as late; returns whether it took so many. */
 async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
+    await trx.raw(MEMORY)
     const until = await holdUntil(trx, 'analytics_late_quarters')
     if (until === undefined) return false
     // The next addition covers quarters behind the high-water mark anyway.
@@ -250,6 +251,7 @@ async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
 /** Adds up anew, from all their orders, at most `limit` of the traders' days marked as late; returns whether it took so many. */
 async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
+    await trx.raw(MEMORY)
     const until = await holdUntil(trx, 'analytics_late_days')
     if (until === undefined) return false
     const taken = await rows<{ partnerId: string; traderId: string; day: string }>(

@@ -5,7 +5,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, ORIGIN } from './contracts.ts'
 import { readCursor, writeCursor } from './trader-cursor.ts'
 import { openEnds, shown, sums, type TraderPage, type TraderSort, type TraderSums } from './traders.ts'
-import type { Window } from './windows.ts'
+import { READING, type Window } from './windows.ts'
 
 /** What traders are sorted by, as SQL, the largest first. In a cursor it is a number. */
 interface SortKey {
@@ -169,7 +169,7 @@ function pageStatement(sort: SortKey, bothModes: boolean): string {
        -- Whole: nothing of it has to be left out.
        select p.*, c.*, p.late_day is null and c.quarter >= p.start and c.quarter + interval '15 minutes' <= p.stop as whole
          from span cross join pieces p cross join modes m cross join ${listsOf('*')}
-     ), edges as materialized (
+     ), edges as not materialized (
        select number, sum(trades)::int as trades, ${sum === 'max' ? 'max(value) filter (where trades > 0)' : 'sum_few(value)'} as key
          from (select number, sign as trades, ${counted('value', 'sign')} as value
                  from (select unnest(numbers) as number, ${listed} as value, sign from lists where whole offset 0) p
@@ -268,8 +268,7 @@ export async function listTraderSums(
   const { sort, cursor, ...window } = requested
   const [after, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
   const found = await db.transaction(async trx => {
-    // A hundred thousand traders are joined in memory, and not sorted by their numbers.
-    await trx.raw(`set local work_mem = '64MB'; set local enable_sort = off`)
+    await trx.raw(READING)
     return rows<FoundTrader>(trx, pageStatement(sortKeys[sort], requested.accountMode === 'ALL'), {
       ...window,
       after,
