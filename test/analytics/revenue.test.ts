@@ -3,10 +3,12 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { addUpTotals } from '../../db/analytics/totals.ts'
+import { listTraderSums } from '../../db/analytics/trader-pages.ts'
 import { traderSorts } from '../../db/analytics/traders.ts'
 import { findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { changeOrders, differencesOf, insertRandomOrders, questionOf, random } from './questions.ts'
 
 const harness = await openHarness()
@@ -108,6 +110,39 @@ totals('count what changed late once, before and after they are made anew', asyn
   assert.equal(await verify(), [])
 })
 
+const ends = suite('the ends of a window of traders')
+
+ends('take off whole days what lies before and after, and list nobody for that', async () => {
+  const own = await harness.makePartner()
+  const firstMs = Math.floor(Date.now() / 86_400_000 - 5) * 86_400_000
+  const at = (day: number, hour: number) => new Date(firstMs + (24 * day + hour) * 3_600_000)
+  const closed = async (externalId: string, closes: [day: number, hour: number, pnl: string][]) => {
+    const trader = await own.makeTrader({ externalId })
+    for (const [day, hour, pnl] of closes) await insertOrderRows(db, trader, { at: at(day, hour), pnl })
+  }
+  await closed('before', [[0, 1, '500']])
+  await closed('before-and-within', [
+    [0, 1, '100'],
+    [0, 20, '1']
+  ])
+  await closed('within', [[1, 20, '5']])
+  await closed('after', [[1, 23, '400']])
+  await closed('unknown-markup', [[1, 10, '2']])
+  await db('orders').where({ partner_id: own.partnerId, trader_external_id: 'within' }).update({ markup: '0.5' })
+  await forget('61 days')
+  await addUp()
+  const listed = async (from: Date, to: Date, sort: (typeof traderSorts)[number]) => {
+    const window = { from: from.toISOString(), to: to.toISOString(), accountMode: 'DEMO', currency: 'USD' } as const
+    const { data } = await listTraderSums(db, { partnerId: own.partnerId, ...window, sort, limit: 10 })
+    return data.map(({ traderExternalId, pnl }) => `${traderExternalId} ${pnl}`)
+  }
+  const within = ['within 5', 'unknown-markup 2', 'before-and-within 1']
+  assert.equal(await listed(at(0, 2), at(1, 22), 'pnl'), within)
+  assert.equal((await listed(at(0, 2), at(1, 22), 'lastTradeAt'))[2], within[2])
+  // What is not known is no larger than what is.
+  assert.equal(await listed(at(1, 2), at(1, 22), 'markup'), within.slice(0, 2))
+})
+
 const verifying = suite('verifying the sums')
 
 for (const [what, spoil, named] of [
@@ -171,4 +206,5 @@ for (const [what, spoil, named] of [
 verifying.after(closeAll)
 questions.run()
 totals.run()
+ends.run()
 verifying.run()

@@ -14,7 +14,7 @@ export async function fill(db: Db, partnerId: string): Promise<boolean> {
   await long(db, 'create table if not exists bench_indexes (definition text primary key)')
   const [found] = await rows<{ last: number; started: boolean; indexes: number }>(
     db,
-    `select (select coalesce(max(substr(id, 5))::int, 0) from orders where id < 'ord_1') as last,
+    `select (select coalesce(max(substr(id, 5))::int, 0) from orders where id ~ '^ord_[0-9]{12}$') as last,
             exists (select from traders where id = 'trd_bench1') as started, (select count(*)::int from bench_indexes) as indexes`
   )
   const { last, started, indexes } = found as NonNullable<typeof found>
@@ -48,6 +48,12 @@ export async function forget(db: Db, days: number): Promise<void> {
   await db.raw(
     'vacuum analyze analytics_quarters, analytics_closes, analytics_days, analytics_trader_days, analytics_totals'
   )
+}
+
+/** Deletes the orders that a bench placed itself: as long as they are open, each page of traders looks through them. */
+export async function forgetPlaced(db: Db): Promise<void> {
+  await long(db, `delete from orders where id > 'ord_00001' and id !~ '^ord_[0-9]{12}$'`)
+  await db.raw('vacuum analyze orders')
 }
 
 async function prepare(db: Db, partnerId: string): Promise<void> {

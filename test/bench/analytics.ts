@@ -7,7 +7,7 @@
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { traderSorts } from '../../db/analytics/traders.ts'
 import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
-import { DAYS, fill, forget, ORDERS, TRADERS } from './analytics-orders.ts'
+import { DAYS, fill, forget, forgetPlaced, ORDERS, TRADERS } from './analytics-orders.ts'
 import { print, verdict } from './report.ts'
 import { call, cpuOf, median, ms, type Stage, setStage, spread } from './stage.ts'
 import { orders } from './throughput.ts'
@@ -22,6 +22,7 @@ export async function analytics(seconds: number): Promise<void> {
   const db = openDatabase({ url: stage.url, pool: 4, name: 'bench', limits: null })
   const { address } = await stage.startApi()
   await fill(db, stage.partnerId)
+  if (process.env.BENCH_DATA) await forgetPlaced(db)
   if (runs('adding')) await adding(db)
   else await addUpAll(db)
   if (runs('reads')) await reads(stage, address)
