@@ -1,9 +1,9 @@
 // How many test files run beside each other: tests wait for events a good part of their time, so there are more lanes than
 // cores, and further ones while cores are idle all the same.
-import { cpus, getPriority } from 'node:os'
+import { cpus } from 'node:os'
 
 const LOOK_MS = 1_000
-const IDLE = 0.15
+const IDLE = 0.25
 
 export interface Lane<T> {
   run(item: T): Promise<void>
@@ -53,14 +53,13 @@ export async function inLanes<T>(items: readonly T[], options: LaneOptions<T>): 
   }
 }
 
-/** Measures how idle this machine's cores are, from one call to the next; work of lower priority than ours gives way to it. */
+/** Measures how idle this machine's cores are, from one call to the next. */
 function idleShare(): () => number {
-  const low = getPriority() > 0
   const read = () =>
     cpus().reduce(
-      (sum, { times: { idle, nice, user, sys, irq } }) => ({
-        idle: sum.idle + idle + (low ? 0 : nice),
-        all: sum.all + idle + nice + user + sys + irq
+      (sum, { times }) => ({
+        idle: sum.idle + times.idle,
+        all: sum.all + times.idle + times.user + times.nice + times.sys + times.irq
       }),
       { idle: 0, all: 0 }
     )

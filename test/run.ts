@@ -42,7 +42,7 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 Environment:
   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
-  TEST_CONCURRENCY   files at a time (two for each core, up to four while cores are idle)
+  TEST_CONCURRENCY   files at a time (two for each core, three while cores are idle)
   TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
@@ -250,7 +250,7 @@ async function inParallel(files: TestRun[], open: () => Lane<TestRun>): Promise<
   const width = given || Math.min(8, 2 * cores)
   // What takes longest begins first, so that no long file is left for the end.
   const longest = files.toSorted((a, b) => secondsOf(b) - secondsOf(a))
-  await inLanes(longest, { width, most: given || Math.min(16, 4 * cores), open, signal: interrupted.signal })
+  await inLanes(longest, { width, most: given || Math.min(12, 3 * cores), open, signal: interrupted.signal })
 }
 
 function tell(name: string, outcome: FileOutcome, verbose: boolean): void {
@@ -293,8 +293,6 @@ async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
     fsync: 'off',
     full_page_writes: 'off',
     wal_level: 'minimal',
-    // A file may start four workers of some fifteen connections each.
-    max_connections: '500',
     max_wal_senders: '0',
     checkpoint_timeout: '1h',
     log_min_messages: 'fatal'
