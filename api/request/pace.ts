@@ -13,7 +13,7 @@ export interface Allowance {
 const BYTES: Allowance = { perMs: (3 * 2 ** 20) / 1000, burst: 2 ** 20 }
 // One long export is no reason to wait for longer.
 const MOST_MS = 2000
-// What a page of an application asks for at once, and more.
+// More calls than one page of an application sends at once.
 const LEAST_CALLS_AT_ONCE = 200
 
 /** The calls of a minute spread over it, two seconds' worth of them at once. */

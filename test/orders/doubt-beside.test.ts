@@ -1,6 +1,5 @@
 // A broker that does not return one account's lists keeps nobody else waiting: while an order in doubt is looked up, the same
 // worker places the orders and takes over the contracts of other accounts.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -11,6 +10,7 @@ import { insertContracts } from '../support/ended-contracts.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 // Much longer than the others may wait.
 const ANSWER_MS = 60_000
@@ -42,15 +42,7 @@ beside('that the broker does not let be looked up, others are placed and taken o
   // The first call of the look-up.
   simulator.faults.add({ effect: 'ignore', call: 'portfolio', loginid: accountId, times: 1 })
   const { body } = await partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId: doubtful.traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 10,
-      durationUnit: 'm'
-    }
+    body: tickOrder(doubtful.traderExternalId, { duration: 10, durationUnit: 'm' })
   })
   assert.is(body.status, 'PENDING')
   await until('the look-up', () => simulator.faults.settings.rules.every(({ loginid }) => loginid !== accountId))

@@ -1,13 +1,14 @@
 // What waits on the accounts of a worker that stops is placed by another one at once, without its sweep.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { channelOf } from '../../db/traders/account-leases.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 // The slow clock does not come up, and orders fail before it would.
 const SWEEP_MS = 60_000
@@ -22,28 +23,23 @@ const harness = await openHarness({
 const { db } = harness.services
 const partner = await harness.makePartner()
 
+/** Places an order that stays open until the tests are over. */
+const placeFor = (traderExternalId: string) =>
+  partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId, { duration: 10, durationUnit: 'm' }) })
+
+const sendersOf = (accountId: string, phase: string) =>
+  rows<{ sender: string }>(db, 'select sender from orders where account_id = :accountId and phase = :phase', {
+    accountId,
+    phase
+  })
+
 const stopping = suite('a worker that stops')
 
 stopping('leaves an order that waits behind one at the broker to another worker, which places it at once', async () => {
   const first = await startTestWorker(harness.env)
   const { traderExternalId, accountId } = await partner.makeTrader()
-  const place = () =>
-    partner.call(placeBinaryOrder, {
-      body: {
-        traderExternalId,
-        clientOrderId: randomUUID(),
-        asset: 'R_100',
-        contractType: 'CALL',
-        stake: 1,
-        duration: 10,
-        durationUnit: 'm'
-      }
-    })
-  const ordersOf = (phase: string) =>
-    rows<{ sender: string }>(db, 'select sender from orders where account_id = :accountId and phase = :phase', {
-      accountId,
-      phase
-    })
+  const place = () => placeFor(traderExternalId)
+  const ordersOf = (phase: string) => sendersOf(accountId, phase)
   assert.is((await place()).status, 200)
   simulator.faults.add({ effect: 'slow', call: 'buy', loginid: accountId, times: 1, delayMs: BUY_MS })
   const slow = place()
@@ -59,6 +55,46 @@ stopping('leaves an order that waits behind one at the broker to another worker,
   const senders = (await ordersOf('open')).map(({ sender }) => sender)
   assert.equal(senders.filter(sender => sender === second.services.worker).length, 1)
   await second.stop()
+})
+
+stopping('ends only when what it claims at that moment is bought', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const proving = await startTestWorker(harness.env)
+  await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  // A contract that is open would be taken over, and its account with it.
+  await until('a proven token and no contract', async () => (await sendersOf(accountId, 'closed')).length === 1)
+  await proving.stop()
+  const placed = placeFor(traderExternalId)
+  // Where the test fails first, it ends with the api.
+  placed.catch(() => {})
+  await until('the order', async () => (await sendersOf(accountId, 'queued')).length === 1)
+  // Without its job, only a claim for its account finds it.
+  await rows(db, `delete from pgboss.job where name = 'order.place'`)
+  const worker = await startTestWorker(harness.env)
+  const { worker: name } = worker.services
+  simulator.faults.add({ effect: 'slow', call: 'buy', loginid: accountId, times: 1, delayMs: BUY_MS })
+  // Its claim takes the account, and waits for this row.
+  const other = await db.transaction()
+  await other.raw(`insert into account_leases (account_id, worker) values (?, 'another')`, [accountId])
+  harness.services.bus.publish(channelOf(name), 'claim', accountId)
+  await until('its claim to wait', async () => {
+    const waiting = await rows(
+      db,
+      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
+          and query like 'with accounts as (select distinct account_id%'`
+    )
+    return waiting.length === 1
+  })
+  const stopped = worker.stop()
+  await until('its accounts to be given up', async () => {
+    const left = await rows(db, 'select from lease_holders where name = :name and not takes_accounts', { name })
+    return left.length === 1
+  })
+  await other.rollback()
+  await stopped
+  const open = (await sendersOf(accountId, 'open')).filter(({ sender }) => sender === name)
+  assert.is(open.length, 1)
+  assert.is((await placed).status, 200)
 })
 
 stopping.after(closeAll)

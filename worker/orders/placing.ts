@@ -53,6 +53,8 @@ export class Placing {
   readonly #wakeCopies: () => void
   readonly #releases: Releases
   readonly #sending: Sending
+  /** Claims under way, and the lives of the orders that they got. */
+  readonly #claims = new Set<Promise<unknown>>()
   readonly #underWay = new Set<Promise<void>>()
   readonly #shares = new Shares(MAX_UNDER_WAY)
   readonly #passedOver = new PassedOver()
@@ -151,11 +153,12 @@ export class Placing {
     this.#cancelResume?.()
   }
 
-  /** Stops; resolves when every buy under way has its response or is in doubt. */
+  /** Stops; resolves when every buy under way, also those of claims under way, has its response or is in doubt. */
   async drain(): Promise<void> {
     this.stop()
     this.#releases.stop()
-    await Promise.allSettled(this.#underWay)
+    // A claim starts orders when its statement returns, and the end of an order may begin another claim.
+    while (this.#claims.size + this.#underWay.size > 0) await Promise.allSettled([...this.#claims, ...this.#underWay])
   }
 
   async #takeFrom(name: 'order.place' | 'order.copy'): Promise<boolean> {
@@ -181,6 +184,16 @@ export class Placing {
 
   /** Claims with `run` and sends what was claimed; a permit counts from before the claim, so it can only end earlier here. */
   async #claimAndSend<Found extends Claims>(run: (options: ClaimOptionsOfWorker) => Promise<Found>): Promise<Found> {
+    const claim = this.#claimThenSend(run)
+    this.#claims.add(claim)
+    try {
+      return await claim
+    } finally {
+      this.#claims.delete(claim)
+    }
+  }
+
+  async #claimThenSend<Found extends Claims>(run: (options: ClaimOptionsOfWorker) => Promise<Found>): Promise<Found> {
     const { bus, config, clock, worker } = this.#services
     const claimNo = ++this.#claimNo
     const permit = { from: clock.now(), wallFrom: clock.wall() }
