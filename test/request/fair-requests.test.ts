@@ -12,6 +12,7 @@ import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
+import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -21,7 +22,7 @@ import { startTestWorker } from '../support/processes.ts'
 const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: brokerEnv(simulator) })
-await startTestWorker(harness.env)
+const firstWorker = await startTestWorker(harness.env)
 
 const asking = suite('beside a partner with 260 slow balances')
 const SLOW = 260
@@ -31,6 +32,8 @@ const slow = await harness.makePartner()
 await harness.services.db('partners').where({ id: slow.partnerId }).update({ broker_app_id: '2' })
 const quick = await harness.makePartner()
 const trader = await quick.makeTrader()
+
+const names = await Promise.all(Array.from({ length: SLOW }, async () => (await slow.makeTrader()).traderExternalId))
 
 async function buy(): Promise<string> {
   const { body } = await quick.call(placeBinaryOrder, {
@@ -50,7 +53,6 @@ async function buy(): Promise<string> {
 
 asking('another one’s sale, balance and order are served at once', async () => {
   const orderId = await buy()
-  const names = await Promise.all(Array.from({ length: SLOW }, async () => (await slow.makeTrader()).traderExternalId))
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: SLOW_MS })
   const balances = Promise.all(names.map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } })))
   await until('the balances to be asked for', async () => {
@@ -74,6 +76,32 @@ asking('another one’s sale, balance and order are served at once', async () =>
   // Whoever waited for the balances would wait for two of them at least.
   assert.ok(tookMs < SLOW_MS, `sale ${soldMs} ms, balance ${readMs} ms, all ${tookMs} ms`)
   for (const { status } of await balances) assert.ok([200, 429, 502].includes(status))
+})
+
+// A partner has half of a worker's places: four of these wait.
+const BEGUN = 104
+const BEGUN_MS = 2000
+
+asking('those that wait for a place of a worker that stops are left to another worker', async () => {
+  const { db } = harness.services
+  await db('broker_requests').where({ partner_id: slow.partnerId }).del()
+  simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: BEGUN_MS })
+  const balances = names.slice(0, BEGUN).map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } }))
+  await until('the worker to have all of them', async () => {
+    const [requested] = await rows<{ waiting: number; queued: number }>(
+      db,
+      `select (select count(*)::int from broker_requests where partner_id = :partnerId and state = 'waiting') as waiting,
+              (select count(*)::int from pgboss.job where name = 'ask' and state < 'active') as queued`,
+      { partnerId: slow.partnerId }
+    )
+    return requested?.waiting === BEGUN && requested.queued === 0
+  })
+  await startTestWorker(harness.env)
+  const stopped = firstWorker.stop()
+  simulator.faults.reset()
+  await stopped
+  const statuses = (await Promise.all(balances)).map(({ status }) => status)
+  assert.equal(statuses, Array(BEGUN).fill(200))
 })
 
 const waiting = suite('requests that wait in an api process')

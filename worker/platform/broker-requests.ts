@@ -10,6 +10,7 @@ import {
   storeRefusal,
   storeResponse
 } from '../../db/platform/broker-requests.ts'
+import { WORK } from '../../db/platform/bus.ts'
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -37,6 +38,7 @@ interface BrokerRequests {
   take(name: 'ask' | 'sell'): Promise<number>
   /** Runs a broker request that another worker took for an account that this one serves. */
   serve(brokerRequestId: string): void
+  /** Leaves what waits for a place to other workers; resolves when what has one is done. */
   drain(): Promise<void>
 }
 
@@ -75,7 +77,7 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
   }
 
   function start(request: Timed | undefined): void {
-    if (request?.state !== 'waiting' || request.expired) return
+    if (stopped || request?.state !== 'waiting' || request.expired) return
     const name = queueOf(request.kind)
     if (places[name].admit(request)) startAll(name)
     else turnAway(request).catch((error: unknown) => log.error({ err: error }, 'a refusal could not be stored'))
@@ -100,6 +102,18 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
         })
       underWay.set(taken.id, life)
     }
+  }
+
+  /** Puts what waits for a place back into its queue, where another worker takes it at once. */
+  async function leave(name: 'ask' | 'sell'): Promise<void> {
+    const left = places[name].leave()
+    if (left.length === 0) return
+    await queue.enqueue(
+      db,
+      name,
+      left.map(({ id }) => ({ brokerRequestId: id }))
+    )
+    bus.publish(WORK, name, 'left')
   }
 
   /** Refuses a request of a partner that has all its share of what may wait. */
@@ -180,7 +194,10 @@ export function openBrokerRequests(services: WorkerServices, settling: Settling)
     async drain() {
       stopped = true
       for (const cancel of cancels) cancel()
-      await Promise.allSettled(underWay.values())
+      const left = Promise.all([leave('ask'), leave('sell')]).catch((error: unknown) =>
+        log.warn({ err: error }, 'broker requests could not be left to another worker')
+      )
+      await Promise.allSettled([left, ...underWay.values()])
     }
   }
 }

@@ -38,6 +38,17 @@ export class RequestPlaces<Request extends BrokerRequestRow = BrokerRequestRow> 
     return request
   }
 
+  /** Takes out those that wait for a place. */
+  leave(): Request[] {
+    const left: Request[] = []
+    for (let request = this.#turns.take(); request; request = this.#turns.take()) {
+      this.#waiting.remove(partnerOf(request))
+      this.#ids.delete(request.id)
+      left.push(request)
+    }
+    return left
+  }
+
   /** Gives its place back. */
   done(request: Request): void {
     this.#ids.delete(request.id)
