@@ -30,7 +30,7 @@ interface ForwardedTicks {
   unlisten(): void
 }
 
-interface TickForwarding {
+export interface TickForwarding {
   /** A round of the loop; returns whether there is more to do at once. */
   round(): Promise<boolean>
   /** Stops, and lets another worker take over at once. */

@@ -103,7 +103,7 @@ const orderGuards: TestedGuard[] = [
     name: 'what waits without a job is found by the clock',
     edits: [
       edit(
-        'worker/jobs.ts',
+        'worker/loops.ts',
         'await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))',
         'await listWaitingAccounts(db, waiting, placing.rooms())'
       )

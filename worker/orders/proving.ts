@@ -25,7 +25,7 @@ const LEASE_MS = 3000
 const PAUSE_MS = 500
 const EXPIRED_AT_ONCE = 1000
 
-interface Proving {
+export interface Proving {
   /** Takes accounts whose orders wait for a first authorisation; returns whether there may be more. */
   take(): Promise<boolean>
   /** Fails unproven orders whose time is over. */

@@ -31,7 +31,7 @@ const PASSED_AGAIN_MS = 1000
 /** `overAt` is when its time is over, by this worker's monotonic clock: its wall clock may be wrong. */
 type Timed = BrokerRequestRow & { overAt: number }
 
-interface BrokerRequests {
+export interface BrokerRequests {
   /**
    * Takes broker requests of a queue, and runs those of accounts that this worker serves; returns how many were taken.
    */

@@ -13,17 +13,16 @@ interface Loop {
   stop(): Promise<void>
 }
 
+interface LoopPlan {
+  everyMs: number
+  round(): Promise<boolean>
+}
+
 /**
  * Starts a loop. `round` returns whether to run again at once. Without hints it runs every `everyMs` (spread by a
  * tenth, so that workers do not run in step); after an error it waits, up to 5 s.
  */
-export function startLoop(options: {
-  name: string
-  everyMs: number
-  log: Log
-  clock: Clock
-  round(): Promise<boolean>
-}): Loop {
+export function startLoop(options: LoopPlan & { name: string; log: Log; clock: Clock }): Loop {
   let stopped = false
   let hinted = false
   let errors = 0
@@ -65,4 +64,16 @@ export function startLoop(options: {
       await running
     }
   }
+}
+
+/** Starts the loops of a table, each by its name. */
+export function startLoops<Name extends string>(
+  { log, clock }: { log: Log; clock: Clock },
+  plans: Record<Name, LoopPlan>
+): Record<Name, Loop> {
+  const started = Object.entries<LoopPlan>(plans).map(([name, plan]) => [
+    name,
+    startLoop({ ...plan, name, log, clock })
+  ])
+  return Object.fromEntries(started)
 }

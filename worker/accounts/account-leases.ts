@@ -1,0 +1,46 @@
+// The accounts that a worker serves: which it gives to workers that serve fewer, and which it gives up.
+import {
+  channelOf,
+  evenOut,
+  listServedByOthers,
+  releaseAccounts,
+  releaseIdle
+} from '../../db/traders/account-leases.ts'
+import { passOn } from '../orders/placing.ts'
+import type { Settling } from '../orders/settle.ts'
+import type { WorkerServices } from '../services.ts'
+
+const GIVEN_AT_ONCE = 500
+// An account without a session for so long has no worker any more.
+const ACCOUNT_IDLE_MS = 5 * 60_000
+
+/** Gives accounts to workers that serve fewer, and those up that are not in use, or that others took over meanwhile. */
+export async function giveAwayAccounts(
+  { db, brokers, bus, log, worker }: WorkerServices,
+  settling: Settling
+): Promise<void> {
+  const busy = [...settling.busyAccounts()]
+  const given = await evenOut(db, { worker, busy, limit: GIVEN_AT_ONCE })
+  const inUse = brokers.accounts()
+  const idle = await releaseIdle(db, { worker, inUse, idleMs: ACCOUNT_IDLE_MS })
+  // This process was frozen or without the database for longer than its lease: two connections an account until then.
+  const settlingHere = new Set(busy)
+  const quiet = inUse.filter(accountId => !settlingHere.has(accountId))
+  const lost = await listServedByOthers(db, { worker, accountIds: quiet })
+  const left = [...given.map(({ accountId }) => accountId), ...idle, ...lost]
+  if (left.length === 0) return
+  log.info({ given: given.length, idle: idle.length, lost: lost.length }, 'gave accounts away')
+  await settling.leave(left)
+  await brokers.leave(left)
+  // What is queued there is claimed at once.
+  for (const { accountId, worker: other } of given) bus.publish(channelOf(other), 'claim', accountId)
+}
+
+/** Gives up all accounts of a worker that ends; other workers claim at once what waits there. */
+export async function giveUpAccounts({ db, bus, log, worker }: WorkerServices): Promise<void> {
+  try {
+    passOn(bus, await releaseAccounts(db, worker))
+  } catch (error) {
+    log.warn({ err: error }, 'accounts could not be released')
+  }
+}

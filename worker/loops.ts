@@ -1,0 +1,120 @@
+// The map of a worker: which loop does what.
+
+import { TICKS } from '../db/events/ticks.ts'
+import { listWaitingAccounts } from '../db/orders/claiming.ts'
+import { noteClockOffset } from '../db/orders/leases.ts'
+import { keepLineage, noteLineage } from '../db/postgres/lineage.ts'
+import { giveAwayAccounts } from './accounts/account-leases.ts'
+import { renewTokens } from './accounts/renewal.ts'
+import { markCopies, sellMarked } from './copy/closing.ts'
+import { fanOut } from './copy/fanout.ts'
+import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
+import { openSequencing } from './events.ts'
+import { HALTS_MS, type Halts } from './orders/halts.ts'
+import type { Placing } from './orders/placing.ts'
+import type { Proving } from './orders/proving.ts'
+import { resolveDoubts } from './orders/resolving.ts'
+import type { Settling } from './orders/settle.ts'
+import type { BrokerRequests } from './platform/broker-requests.ts'
+import type { DatabaseClock } from './platform/database-clock.ts'
+import { startLoops } from './platform/loop.ts'
+import type { WorkerServices } from './services.ts'
+import { renderDeployments } from './sites/templates.ts'
+import { TICKS_MS, type TickForwarding } from './ticks.ts'
+import type { Webhooks } from './webhooks/run.ts'
+
+// Hints wake these loops; the clock is for hints that were lost.
+const QUEUE_POLL_MS = 2000
+// How often a worker checks whether it serves more accounts than others, or some in vain.
+const EVEN_OUT_MS = 10_000
+// Tokens are renewed minutes ahead.
+const RENEWAL_MS = 5000
+// Where more contracts than this were taken over in one go, more are sought at once.
+const TAKEN_AGAIN = 50
+
+/** The parts of a worker that keep state, on which its loops work. */
+export interface WorkerParts {
+  settling: Settling
+  halts: Halts
+  placing: Placing
+  proving: Proving
+  brokerRequests: BrokerRequests
+  databaseClock: DatabaseClock
+  webhooks: Webhooks
+  ticks: TickForwarding
+}
+
+export type WorkerLoops = ReturnType<typeof startWorkerLoops>
+
+/** Starts all loops of a worker. A hint on the channel `WORK` wakes the loop that has the name of its topic. */
+export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
+  const { leaseMs, sweepMs } = services.config
+  const { settling, halts, placing, proving, brokerRequests, webhooks, ticks } = parts
+  const { copyPace } = placing
+  const polled = (round: () => Promise<boolean>) => ({ everyMs: QUEUE_POLL_MS, round })
+  const setLimits = openLimitSetting(services)
+  const loops = startLoops(services, {
+    'order.place': polled(async (): Promise<boolean> => {
+      const more = await placing.take()
+      if (placing.copiesWait()) loops['order.copy'].wake()
+      return more
+    }),
+    'order.copy': polled(() => placing.takeCopies()),
+    'account.prove': polled(() => proving.take()),
+    ask: polled(async () => (await brokerRequests.take('ask')) > 0),
+    sell: polled(async () => (await brokerRequests.take('sell')) > 0),
+    'copy.fanout': polled(async () => ((await copyPace.wait()) ? (await fanOut(services, copyPace)) > 0 : true)),
+    'copy.close': polled(async () => (await markCopies(services)) > 0),
+    'copy.sell': polled(async () => (await sellMarked(services, settling)) > 0),
+    'copy.limits': polled(async () => (await changeLimitsOfCopies(services)) > 0),
+    'copy.limits.set': polled(async () => (await setLimits()) > 0),
+    halts: { everyMs: HALTS_MS, round: () => halts.round() },
+    'template.deploy': polled(async () => (await renderDeployments(services)) > 0),
+    events: { everyMs: sweepMs, round: openSequencing(services, webhooks.grown) },
+    [TICKS]: { everyMs: TICKS_MS, round: () => ticks.round() },
+    // The clock alone starts the rounds of these.
+    sweep: { everyMs: sweepMs, round: () => sweep(services, parts) },
+    // Each in a loop of its own: a doubt waits for the broker, and orders and contracts of other accounts do not wait for it.
+    doubts: { everyMs: sweepMs, round: () => resolveDoubts(services, parts) },
+    'take over': { everyMs: sweepMs, round: async () => (await settling.sweep()) > TAKEN_AGAIN },
+    lease: { everyMs: leaseMs / 3, round: () => keepLease(services, parts) },
+    'even out': {
+      everyMs: Math.min(leaseMs, EVEN_OUT_MS),
+      async round() {
+        await giveAwayAccounts(services, settling)
+        return false
+      }
+    },
+    renewal: { everyMs: Math.min(sweepMs * 5, RENEWAL_MS), round: () => renewTokens(services) }
+  })
+  services.changes.listen(() => loops.events.wake())
+  return loops
+}
+
+/** Claims what waits although no hint named it. */
+async function sweep(services: WorkerServices, { placing, proving, databaseClock }: WorkerParts): Promise<boolean> {
+  const { db, config, worker } = services
+  if (!(await databaseClock.measure(services))) await noteChange(services)
+  await placing.recover()
+  await proving.expire()
+  const waiting = { worker, ageMs: config.sweepMs, limit: 1000 }
+  await placing.claim(await listWaitingAccounts(db, waiting, placing.rooms()))
+  return false
+}
+
+/** The database failed over or was restored: until that is noted nothing is claimed. */
+async function noteChange({ db, log }: WorkerServices): Promise<void> {
+  const goodUntil = await noteLineage(db)
+  if (goodUntil)
+    log.error(
+      { goodUntil },
+      'the database is on another timeline: the books of accounts are compared before they buy again'
+    )
+}
+
+async function keepLease({ db, worker }: WorkerServices, { settling, databaseClock }: WorkerParts): Promise<boolean> {
+  await settling.renew()
+  await keepLineage(db)
+  if (databaseClock.offsetMs !== null) await noteClockOffset(db, worker, databaseClock.offsetMs)
+  return false
+}
