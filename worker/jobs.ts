@@ -33,7 +33,7 @@ import { openHalts } from './orders/halts.ts'
 import { Placing } from './orders/placing.ts'
 import { openProving } from './orders/proving.ts'
 import { openSettling } from './orders/settle.ts'
-import { openBrokerRequests } from './platform/broker-requests.ts'
+import { BrokerRequests } from './platform/broker-requests.ts'
 import { DatabaseClock } from './platform/database-clock.ts'
 import type { WorkerServices } from './services.ts'
 import { openTicks } from './ticks.ts'
@@ -95,7 +95,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   const halts = openHalts(services)
   const placing = new Placing(services, settling, halts, () => loops['order.copy'].wake())
   const proving = openProving(services, placing, () => loops['account.prove'].wake())
-  const brokerRequests = openBrokerRequests(services, settling)
+  const brokerRequests = new BrokerRequests(services, settling)
   const databaseClock = new DatabaseClock()
   const webhooks = await startWebhooks(services)
   const ticks = openTicks(services)

@@ -208,7 +208,7 @@ const orderGuards: TestedGuard[] = [
       edit(
         'worker/platform/broker-requests.ts',
         'readAt + request.left_ms',
-        'readAt + ask.expires_at.getTime() - open.clock.wall()'
+        'readAt + request.expires_at.getTime() - this.#services.clock.wall()'
       )
     ],
     test: 'test/orders/wrong-clocks.test.ts'

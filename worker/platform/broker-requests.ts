@@ -31,174 +31,183 @@ const PASSED_AGAIN_MS = 1000
 /** `overAt` is when its time is over, by this worker's monotonic clock: its wall clock may be wrong. */
 type Timed = BrokerRequestRow & { overAt: number }
 
-export interface BrokerRequests {
-  /**
-   * Takes broker requests of a queue, and runs those of accounts that this worker serves; returns how many were taken.
-   */
-  take(name: 'ask' | 'sell'): Promise<number>
-  /** Runs a broker request that another worker took for an account that this one serves. */
-  serve(brokerRequestId: string): void
-  /** Leaves what waits for a place to other workers; resolves when what has one is done. */
-  drain(): Promise<void>
-}
-
-export function openBrokerRequests(services: WorkerServices, settling: Settling): BrokerRequests {
-  const { db, queue, bus, log, worker } = services
+/** The broker requests that a worker runs, or has passed to the workers that serve their accounts. */
+export class BrokerRequests {
+  readonly #services: WorkerServices
+  readonly #handlers: ReturnType<typeof handlersOf>
+  readonly #places = { ask: new RequestPlaces<Timed>(PLACES), sell: new RequestPlaces<Timed>(PLACES) }
   /** Broker requests under way, by id. */
-  const underWay = new Map<string, Promise<void>>()
-  const places = { ask: new RequestPlaces<Timed>(PLACES), sell: new RequestPlaces<Timed>(PLACES) }
-  const cancels = new Set<() => void>()
-  let stopped = false
+  readonly #underWay = new Map<string, Promise<void>>()
+  readonly #cancels = new Set<() => void>()
+  #stopped = false
 
-  const handlers = handlersOf(services, settling)
-
-  async function respond(request: BrokerRequestRow): Promise<void> {
-    let replyChannel: string | undefined
-    try {
-      const find = handlers[request.kind]
-      if (!find) throw new Error(`no worker serves '${request.kind}'`)
-      replyChannel = await storeResponse(db, request.id, await find(request.data))
-    } catch (error) {
-      const { dialect, appId } = request.data as { dialect?: string; appId?: string }
-      // Broker requests about the market count for the partner's application alone.
-      if (dialect !== undefined && appId !== undefined) await noteRefusal(services, { dialect, appId }, error)
-      replyChannel = await storeRefusal(db, request.id, refusalOf(error))
-      if (!(error instanceof BrokerError || error instanceof ApiError))
-        log.error({ err: error, kind: request.kind, trace: request.trace }, 'a broker request failed on our side')
-    }
-    log.info({ kind: request.kind, trace: request.trace }, 'a broker request has its response')
-    if (replyChannel) services.bus.publish(replyChannel, 'ask', request.id)
+  constructor(services: WorkerServices, settling: Settling) {
+    this.#services = services
+    this.#handlers = handlersOf(services, settling)
   }
 
-  async function read(ids: string[]): Promise<(Timed | undefined)[]> {
-    const readAt = services.clock.now()
-    const requests = await findBrokerRequests(db, ids)
-    return requests.map(request => request && { ...request, overAt: readAt + request.left_ms })
+  /** Takes broker requests of a queue, and runs those of accounts that this worker serves; returns how many were taken. */
+  async take(name: 'ask' | 'sell'): Promise<number> {
+    if (this.#stopped) return 0
+    const { db, queue } = this.#services
+    const jobs = await queue.take(db, name, BATCH)
+    if (jobs.length > 0) await this.#route(jobs.map(({ brokerRequestId }) => brokerRequestId))
+    return jobs.length
   }
 
-  function start(request: Timed | undefined): void {
-    if (stopped || request?.state !== 'waiting' || request.expired) return
-    const name = queueOf(request.kind)
-    if (places[name].admit(request)) startAll(name)
-    else turnAway(request).catch((error: unknown) => log.error({ err: error }, 'a refusal could not be stored'))
+  /** Runs a broker request that another worker took for an account that this one serves. */
+  serve(brokerRequestId: string): void {
+    if (this.#stopped) return
+    this.#read([brokerRequestId]).then(
+      ([request]) => request && this.#start(request),
+      (error: unknown) => this.#services.log.warn({ err: error }, 'a broker request could not be read')
+    )
   }
 
-  /** Starts the requests that have a place now. */
-  function startAll(name: 'ask' | 'sell'): void {
-    for (
-      let request = stopped ? undefined : places[name].next();
-      request;
-      request = stopped ? undefined : places[name].next()
-    ) {
-      const taken = request
-      // A request past its time has no waiter; running it would only spend the broker's budget.
-      const late = taken.overAt < services.clock.now()
-      const life = (late ? Promise.resolve() : respond(taken))
-        .catch((error: unknown) => log.error({ err: error }, 'a response could not be stored'))
-        .finally(() => {
-          underWay.delete(taken.id)
-          places[name].done(taken)
-          startAll(name)
-        })
-      underWay.set(taken.id, life)
-    }
+  /** Leaves what waits for a place to other workers; resolves when what has one is done. */
+  async drain(): Promise<void> {
+    this.#stopped = true
+    for (const cancel of this.#cancels) cancel()
+    const left = Promise.all([this.#leave('ask'), this.#leave('sell')]).catch((error: unknown) =>
+      this.#services.log.warn({ err: error }, 'broker requests could not be left to another worker')
+    )
+    await Promise.allSettled([left, ...this.#underWay.values()])
   }
 
   /** Puts what waits for a place back into its queue, where another worker takes it at once. */
-  async function leave(name: 'ask' | 'sell'): Promise<void> {
-    const left = places[name].leave()
-    if (left.length === 0) return
-    await queue.enqueue(
-      db,
-      name,
-      left.map(({ id }) => ({ brokerRequestId: id }))
-    )
+  async #leave(name: 'ask' | 'sell'): Promise<void> {
+    const { db, queue, bus } = this.#services
+    const jobs = this.#places[name].leave().map(({ id }) => ({ brokerRequestId: id }))
+    if (jobs.length === 0) return
+    await queue.enqueue(db, name, jobs)
     bus.publish(WORK, name, 'left')
   }
 
-  /** Refuses a request of a partner that has all its share of what may wait. */
-  async function turnAway(request: BrokerRequestRow): Promise<void> {
-    countTurnedAway(queueOf(request.kind))
-    const replyChannel = await storeRefusal(db, request.id, { code: 'RATE_LIMITED', message: TOO_MANY })
-    if (replyChannel) bus.publish(replyChannel, 'ask', request.id)
+  /** Those that wait for a response. */
+  async #read(ids: string[]): Promise<Timed[]> {
+    const readAt = this.#services.clock.now()
+    const requests = await findBrokerRequests(this.#services.db, ids)
+    return requests.flatMap(request =>
+      request?.state === 'waiting' && !request.expired ? [{ ...request, overAt: readAt + request.left_ms }] : []
+    )
   }
 
   /** Runs those of accounts that this worker serves, and passes the others on. */
-  async function route(ids: string[]): Promise<void> {
-    const requests = await read(ids)
-    const waiting = requests.filter(request => request?.state === 'waiting' && !request.expired)
-    const shares = await sharesOf(db, worker, waiting as Timed[])
+  async #route(ids: string[]): Promise<void> {
+    const { db, bus, worker } = this.#services
+    const requests = await this.#read(ids)
+    const sharesById = await sharesOf(db, worker, requests)
     const passed: string[] = []
-    for (const request of waiting as Timed[]) {
-      const workers = [...new Set((shares.get(request.id) ?? []).map(share => share.worker ?? worker))]
-      const [only = worker] = workers
-      if (workers.length > 1) startParts(request, shares.get(request.id) as Share[])
-      else if (only === worker) start(request)
+    for (const request of requests) {
+      const shares = sharesById.get(request.id) ?? []
+      const [only = worker, ...more] = new Set(shares.map(share => share.worker ?? worker))
+      if (more.length > 0) this.#startParts(request, shares)
+      else if (only === worker) this.#start(request)
       else {
         bus.publish(channelOf(only), 'ask', request.id)
         passed.push(request.id)
       }
     }
-    if (passed.length > 0) later(() => route(passed))
+    if (passed.length > 0) this.#routeAgain(passed)
   }
 
   /** A hint may be lost, and a worker may end: requests not done by then are routed again. */
-  function later(then: () => Promise<void>): void {
-    if (stopped) return
-    const cancel = services.clock.after(PASSED_AGAIN_MS, () => {
-      cancels.delete(cancel)
-      then().catch((error: unknown) => log.warn({ err: error }, 'broker requests could not be passed on'))
+  #routeAgain(ids: string[]): void {
+    if (this.#stopped) return
+    const { clock, log } = this.#services
+    const cancel = clock.after(PASSED_AGAIN_MS, () => {
+      this.#cancels.delete(cancel)
+      this.#route(ids).catch((error: unknown) => log.warn({ err: error }, 'broker requests could not be passed on'))
     })
-    cancels.add(cancel)
+    this.#cancels.add(cancel)
+  }
+
+  #start(request: Timed): void {
+    if (this.#stopped) return
+    const name = queueOf(request.kind)
+    if (this.#places[name].admit(request)) this.#startAll(name)
+    else {
+      // The partner has all its share of what may wait.
+      countTurnedAway(name)
+      this.#refuse(request, { code: 'RATE_LIMITED', message: TOO_MANY }).catch((error: unknown) =>
+        this.#services.log.error({ err: error }, 'a refusal could not be stored')
+      )
+    }
+  }
+
+  /** Starts the requests that have a place now. */
+  #startAll(name: 'ask' | 'sell'): void {
+    while (!this.#stopped) {
+      const request = this.#places[name].next()
+      if (!request) return
+      // A request past its time has no waiter; running it would only spend the broker's budget.
+      const late = request.overAt < this.#services.clock.now()
+      this.#track(request, late ? Promise.resolve() : this.#respond(request), () => {
+        this.#places[name].done(request)
+        this.#startAll(name)
+      })
+    }
   }
 
   /** One about accounts of several workers is made several broker requests, each about one worker's. */
-  function startParts(request: Timed, shares: Share[]): void {
-    if (underWay.has(request.id)) return
-    const byWorker = Map.groupBy(shares, share => share.worker ?? worker)
-    const timeoutMs = Math.max(1, Math.ceil(request.overAt - services.clock.now()))
-    const parts = [...byWorker].map(([part, some], index) => {
+  #startParts(request: Timed, shares: Share[]): void {
+    if (this.#underWay.has(request.id)) return
+    const { db, queue, bus, clock, worker } = this.#services
+    const timeoutMs = Math.max(1, Math.ceil(request.overAt - clock.now()))
+    const parts = [...Map.groupBy(shares, share => share.worker ?? worker)].map(([part, some], index) => {
       const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
-      if (part === worker) return (handlers[request.kind] as (data: object) => Promise<object>)(data)
+      if (part === worker) return this.#run({ kind: request.kind, data })
       const key = `${request.id} ${index}`
       return requestFromWorkers<object>(db, { queue, bus }, { kind: request.kind, key, data, timeoutMs })
     })
-    const life = Promise.allSettled(parts)
-      .then(async ended => {
-        const failure = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
-        const replyChannel =
-          failure && request.kind !== 'markSome'
-            ? await storeRefusal(db, request.id, refusalOf(failure.reason))
-            : await storeResponse(db, request.id, { marked: shares.length })
-        if (replyChannel) bus.publish(replyChannel, 'ask', request.id)
-      })
-      .catch((error: unknown) => log.error({ err: error }, 'a response could not be stored'))
-      .finally(() => underWay.delete(request.id))
-    underWay.set(request.id, life)
+    const end = async () => {
+      const ended = await Promise.allSettled(parts)
+      const failure = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
+      if (failure && request.kind !== 'markSome') await this.#refuse(request, refusalOf(failure.reason))
+      else this.#notify(request, await storeResponse(db, request.id, { marked: shares.length }))
+    }
+    this.#track(request, end())
   }
 
-  return {
-    async take(name) {
-      if (stopped) return 0
-      const jobs = await queue.take(db, name, BATCH)
-      if (jobs.length > 0) await route(jobs.map(({ brokerRequestId }) => brokerRequestId))
-      return jobs.length
-    },
-    serve(brokerRequestId) {
-      if (stopped) return
-      read([brokerRequestId]).then(
-        ([request]) => start(request),
-        (error: unknown) => log.warn({ err: error }, 'a broker request could not be read')
-      )
-    },
-    async drain() {
-      stopped = true
-      for (const cancel of cancels) cancel()
-      const left = Promise.all([leave('ask'), leave('sell')]).catch((error: unknown) =>
-        log.warn({ err: error }, 'broker requests could not be left to another worker')
-      )
-      await Promise.allSettled([left, ...underWay.values()])
+  /** Keeps a request among those under way until its life is over. */
+  #track({ id }: Timed, life: Promise<void>, ended?: () => void): void {
+    const tracked = life
+      .catch((error: unknown) => this.#services.log.error({ err: error }, 'a response could not be stored'))
+      .finally(() => {
+        this.#underWay.delete(id)
+        ended?.()
+      })
+    this.#underWay.set(id, tracked)
+  }
+
+  async #respond(request: Timed): Promise<void> {
+    const { db, log } = this.#services
+    const { kind, trace } = request
+    try {
+      this.#notify(request, await storeResponse(db, request.id, await this.#run(request)))
+    } catch (error) {
+      const { dialect, appId } = request.data as { dialect?: string; appId?: string }
+      // Broker requests about the market count for the partner's application alone.
+      if (dialect !== undefined && appId !== undefined) await noteRefusal(this.#services, { dialect, appId }, error)
+      await this.#refuse(request, refusalOf(error))
+      if (!(error instanceof BrokerError || error instanceof ApiError))
+        log.error({ err: error, kind, trace }, 'a broker request failed on our side')
     }
+    log.info({ kind, trace }, 'a broker request has its response')
+  }
+
+  async #run({ kind, data }: Pick<BrokerRequestRow, 'kind' | 'data'>): Promise<object> {
+    const handle = this.#handlers[kind]
+    if (!handle) throw new Error(`no worker serves '${kind}'`)
+    return handle(data)
+  }
+
+  async #refuse(request: Timed, refusal: NonNullable<BrokerRequestRow['error']>): Promise<void> {
+    this.#notify(request, await storeRefusal(this.#services.db, request.id, refusal))
+  }
+
+  #notify({ id }: Timed, replyChannel: string | undefined): void {
+    if (replyChannel) this.#services.bus.publish(replyChannel, 'ask', id)
   }
 }
 
