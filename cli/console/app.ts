@@ -1,7 +1,6 @@
-// The console's event loop: reads one view once a second without overlap, turns keys into moves, and runs commands,
-// whose confirmation is a line of the screen.
-import { setTimeout } from 'node:timers/promises'
-import { Box, type Key, Text, useApp, useInput, useStdout } from 'ink'
+// The console's event loop: reads one view once a second without overlap, turns keys (keys.ts) into moves, and runs
+// commands, whose confirmation is a line of the screen.
+import { Box, type Key, Text, useApp, useStdout } from 'ink'
 import { createElement as h, useCallback, useEffect, useRef, useState } from 'react'
 import { readShortly } from '../../db/platform/console.ts'
 import type { Opened } from '../terminal/context.ts'
@@ -9,12 +8,13 @@ import { CommandRefusal, endingOf } from '../terminal/refusals.ts'
 import { analytics } from './analytics.ts'
 import { doubt } from './doubt.ts'
 import { frame, type Mode } from './frame.ts'
+import { confirmKey, rowsMoved, typeKey, useKeys } from './keys.ts'
 import { money } from './money.ts'
 import { orders } from './orders.ts'
 import { overview } from './overview.ts'
 import { partners } from './partners.ts'
 import { queues } from './queues.ts'
-import { clean, clock } from './text.ts'
+import { clock } from './text.ts'
 import type { Drawn, KeyAction, Move, Size, View, ViewPosition } from './view.ts'
 
 const views = [overview, partners, orders, doubt, queues, money, analytics] as View<unknown>[]
@@ -22,16 +22,15 @@ const views = [overview, partners, orders, doubt, queues, money, analytics] as V
 const REFRESH_MS = 1000
 /** A read that takes longer is reported. */
 const PATIENCE_MS = 3000
-const TYPED_LONGEST = 500
-/** A key after which nothing is drawn changed nothing; the next one need not wait. */
-const UNCHANGED_MS = 50
-/** How long a key waits for a place to be read. */
-const PLACE_READ_MS = 1000
 
 /** A running command; `abandon` declines its confirmation. */
 export interface RunningAction {
   done: Promise<void>
   abandon(): void
+}
+
+interface ActionUnderWay {
+  current?: RunningAction
 }
 
 interface Look {
@@ -42,15 +41,14 @@ interface Look {
 }
 
 /** The console. `underWay` holds the running command, which the caller awaits after the screen has closed. */
-export function App({ opened, underWay }: { opened: Opened; underWay: { current?: RunningAction } }) {
+export function App({ opened, underWay }: { opened: Opened; underWay: ActionUnderWay }) {
   const { exit } = useApp()
   const size = useSize()
   const now = useNow()
   const [tab, setTab] = useState(0)
   const [places, setPlaces] = useState<ViewPosition[]>(() => views.map(() => ({ filter: '', search: '' })))
   const [mode, setMode] = useState<Mode>({ kind: 'look' })
-  const [said, setSaid] = useState<{ text: string; bad: boolean }>()
-  const [changes, setChanges] = useState(0)
+  const { said, changes, start, forgetSaid } = useCommands({ opened, underWay, setMode })
   const place = places[tab] as ViewPosition
   const view = views[tab] as View<unknown>
   const { look, trouble } = useLook({ opened, view, tab, place, changes, now })
@@ -65,118 +63,45 @@ export function App({ opened, underWay }: { opened: Opened; underWay: { current?
   const go = (changed: Partial<ViewPosition>) =>
     setPlaces(all => all.map((each, i) => (i === tab ? { ...each, ...changed } : each)))
 
-  const act = (move: Move) => {
-    const { place: changed, input, run } = move
+  const act = ({ place: changed, input, run }: Move) => {
     if (changed) go(changed)
     if (input) {
       const { label, initial: text = '', use } = input
-      setMode({
-        kind: 'type',
-        label,
-        text,
-        use: typed => {
-          setMode({ kind: 'look' })
-          act(use(typed))
-        }
-      })
+      const used = (typed: string) => {
+        setMode({ kind: 'look' })
+        act(use(typed))
+      }
+      setMode({ kind: 'type', label, text, use: used })
     }
     if (run) start(run)
   }
 
-  const start = (run: NonNullable<Move['run']>) => {
-    let refuse = () => {}
-    const confirm = (question: string) =>
-      new Promise<void>((resolve, reject) => {
-        refuse = () => reject(new CommandRefusal('Nothing was changed.'))
-        const answer = (agreed: boolean) => {
-          setMode({ kind: 'busy', text: 'Working…' })
-          if (agreed) resolve()
-          else refuse()
-        }
-        setMode({ kind: 'confirm', question, answer })
-      })
-    setMode({ kind: 'busy', text: 'Working…' })
-    const note = (text: string) => setMode({ kind: 'busy', text })
-    const done = run({ ...opened, confirm, note })
-      .then(
-        text => setSaid({ text, bad: false }),
-        error => setSaid({ text: endingOf(error).line ?? 'It failed.', bad: true })
-      )
-      .finally(() => {
-        underWay.current = undefined
-        setMode({ kind: 'look' })
-        setChanges(count => count + 1)
-      })
-    underWay.current = { done, abandon: () => refuse() }
-  }
-
-  const step = (by: number) => {
-    const at = Math.max(0, chosen === undefined ? 0 : ids.indexOf(chosen))
-    // Text scrolls until its end is on the screen, and no further.
-    const last = drawn.plain ? Math.max(0, ids.length - (size.rows - CHROME - drawn.head.length)) : ids.length - 1
-    go({ chosen: ids[Math.max(0, Math.min(last, at + by))] })
-  }
-
-  const onInput = (input: string, key: Key) => {
-    if (mode.kind === 'busy') return
-    if (mode.kind === 'confirm') {
-      // One key and nothing pasted: only a y of its own agrees.
-      if (input === 'y' || input === 'Y') mode.answer(true)
-      else if (input === 'n' || input === 'N' || key.escape) mode.answer(false)
-      return
-    }
-    if (mode.kind === 'type') {
-      const [typed = '', ...more] = input.split(/[\r\n]/)
-      if (key.escape) setMode({ kind: 'look' })
-      else if (key.backspace || key.delete) setMode({ ...mode, text: [...mode.text].slice(0, -1).join('') })
-      else if (key.return) mode.use(mode.text.trim())
-      else if (!key.ctrl && !key.meta && !key.tab && !key.upArrow && !key.downArrow) {
-        const text = (mode.text + clean(typed)).slice(0, TYPED_LONGEST)
-        if (more.length > 0) mode.use(text.trim())
-        else setMode({ ...mode, text })
-      }
-      return
-    }
-    setSaid(undefined)
+  const press = (input: string, key: Key) => {
+    forgetSaid()
     const page = Math.max(1, size.rows - CHROME - drawn.head.length)
+    const by = rowsMoved(input, key, { page, all: ids.length })
     if (input === 'q') exit()
     else if (key.tab) setTab((tab + (key.shift ? views.length - 1 : 1)) % views.length)
     else if (/^[1-9]$/.test(input) && Number(input) <= views.length) setTab(Number(input) - 1)
-    else if (key.upArrow || input === 'k') step(-1)
-    else if (key.downArrow || input === 'j') step(1)
-    else if (key.pageUp) step(-page)
-    else if (key.pageDown) step(page)
-    else if (key.home) step(-ids.length)
-    else if (key.end) step(ids.length)
-    else if (key.escape && place.opened) go(back(place))
+    else if (by !== undefined) {
+      const at = Math.max(0, chosen === undefined ? 0 : ids.indexOf(chosen))
+      // Text scrolls until its end is on the screen, and no further.
+      const last = drawn.plain ? Math.max(0, ids.length - page) : ids.length - 1
+      go({ chosen: ids[Math.max(0, Math.min(last, at + by))] })
+    } else if (key.escape && place.opened) go(back(place))
     else {
       const action = actions.find((known: KeyAction) => known.key === (key.return ? 'enter' : input))
       if (action) act(action.press())
     }
   }
-  // Keys may come faster than the screen is drawn: each one acts on what the one before it has changed.
-  const latest = useRef(onInput)
-  latest.current = onInput
-  const reading = useRef(false)
-  reading.current = !look && !trouble
-  const drawnNext = useRef<(() => void)[]>([])
-  useEffect(() => {
-    for (const resolve of drawnNext.current.splice(0)) resolve()
-  })
-  const pressed = useRef(Promise.resolve())
-  useInput((input, key) => {
-    // A key held down arrives as several at once; anything else in one piece was pasted.
-    const several = input.length > 1 && new Set(input).size === 1 && mode.kind === 'look'
-    for (const one of several ? input : [input]) {
-      pressed.current = pressed.current.then(async () => {
-        // A place just gone to has no keys of its own before it is read.
-        const patience = Date.now() + PLACE_READ_MS
-        while (reading.current && Date.now() < patience) await setTimeout(10)
-        latest.current(one, key)
-        await Promise.race([new Promise<void>(resolve => drawnNext.current.push(resolve)), setTimeout(UNCHANGED_MS)])
-      })
-    }
-  })
+  useKeys(
+    (input, key) => {
+      if (mode.kind === 'confirm') confirmKey(mode, input, key)
+      else if (mode.kind === 'type') typeKey(mode, setMode, input, key)
+      else if (mode.kind === 'look') press(input, key)
+    },
+    { mode, reading: !look && !trouble }
+  )
 
   const lines = frame(
     {
@@ -206,6 +131,48 @@ const CHROME = 5
 function back({ opened, from, left }: ViewPosition): Partial<ViewPosition> {
   // Two steps at most: from an order to its partner, and from there to the list.
   return { opened: from, from: undefined, chosen: from === undefined ? left : undefined, left: from && opened }
+}
+
+/** Runs commands one at a time; `changes` counts those that have ended. */
+function useCommands({
+  opened,
+  underWay,
+  setMode
+}: {
+  opened: Opened
+  underWay: ActionUnderWay
+  setMode: (mode: Mode) => void
+}) {
+  const [said, setSaid] = useState<{ text: string; bad: boolean }>()
+  const [changes, setChanges] = useState(0)
+
+  const start = (run: NonNullable<Move['run']>) => {
+    const note = (text: string) => setMode({ kind: 'busy', text })
+    let refuse = () => {}
+    const confirm = (question: string) =>
+      new Promise<void>((resolve, reject) => {
+        refuse = () => reject(new CommandRefusal('Nothing was changed.'))
+        const answer = (agreed: boolean) => {
+          note('Working…')
+          if (agreed) resolve()
+          else refuse()
+        }
+        setMode({ kind: 'confirm', question, answer })
+      })
+    note('Working…')
+    const done = run({ ...opened, confirm, note })
+      .then(
+        text => setSaid({ text, bad: false }),
+        error => setSaid({ text: endingOf(error).line ?? 'It failed.', bad: true })
+      )
+      .finally(() => {
+        underWay.current = undefined
+        setMode({ kind: 'look' })
+        setChanges(count => count + 1)
+      })
+    underWay.current = { done, abandon: () => refuse() }
+  }
+  return { said, changes, start, forgetSaid: () => setSaid(undefined) }
 }
 
 /** The latest data of a place, and the error of a newer read that failed. Reads never overlap. */
@@ -256,7 +223,7 @@ function useLook({
     const next = () => {
       reading.current = reading.current.then(async () => {
         if (!stopped) await turn()
-        if (!stopped) timer = globalThis.setTimeout(next, REFRESH_MS)
+        if (!stopped) timer = setTimeout(next, REFRESH_MS)
       })
     }
     next()
