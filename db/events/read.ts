@@ -68,7 +68,7 @@ interface StateRow {
   dropped: number
 }
 
-function toState({ epoch, today, latest, dropped }: StateRow): LogState {
+function oldestAndLatest({ epoch, today, latest, dropped }: StateRow): LogState {
   return {
     epoch,
     oldest: { epoch, position: dropped, day: 0 },
@@ -79,7 +79,7 @@ function toState({ epoch, today, latest, dropped }: StateRow): LogState {
 /** How far the partner's log goes now. */
 export async function readLogState(db: Db, partnerId: string): Promise<LogState> {
   const [row] = await rows<StateRow>(db, stateOf, { partnerId })
-  return toState(row as StateRow)
+  return oldestAndLatest(row as StateRow)
 }
 
 const eventColumns = `e.id as event_id, e.partner_id as event_partner, e.type as event_type, e.subject, e.position as event_position, e.day - ${DAY_ZERO} as event_day,
@@ -101,10 +101,10 @@ interface PageRow extends StateRow, OrderRow {
   facts: Record<string, unknown> | null
 }
 
-/** Events of rows. An order that was archived since is not joined to its event; it is read then. */
-async function toEvents(db: Db, found: PageRow[]): Promise<EventRow[]> {
+/** Events with their orders. An order that was archived since is not joined to its event; it is read then. */
+async function withOrders(db: Db, found: PageRow[]): Promise<EventRow[]> {
   const missing = found.filter(row => row.id === null && row.event_type.startsWith('order.'))
-  if (missing.length === 0) return found.map(toEvent)
+  if (missing.length === 0) return found.map(splitOrder)
   const archived = await findArchived<OrderRow>(
     db,
     missing.map(({ subject }) => subject)
@@ -112,11 +112,12 @@ async function toEvents(db: Db, found: PageRow[]): Promise<EventRow[]> {
   const byId = new Map(archived.map(order => [order.id, order]))
   return found.map(row => {
     const order = row.id === null ? byId.get(row.subject) : undefined
-    return order?.partner_id === row.event_partner ? { ...toEvent(row), order } : toEvent(row)
+    return order?.partner_id === row.event_partner ? { ...splitOrder(row), order } : splitOrder(row)
   })
 }
 
-const toEvent = (row: PageRow): EventRow => ({
+/** A row that has an event beside the columns of its order. */
+const splitOrder = (row: PageRow): EventRow => ({
   id: row.event_id as string,
   partnerId: row.event_partner,
   type: row.event_type,
@@ -172,13 +173,13 @@ export async function readEvents(
     }
   )
   const head = found[0] as PageRow
-  const state = toState(head)
+  const state = oldestAndLatest(head)
   const { epoch } = state
   const gone = from.epoch !== epoch || from.position < state.oldest.position || from.position > state.latest.position
   // Positions are dense: a partition that was dropped while this ran shows as a gap.
   const gap = head.first !== null ? head.first !== from.position + 1 : from.position < state.latest.position
   if (gone || gap) throw new PointExpired(gap && !gone ? await readLogState(db, partnerId) : state)
-  const events = await toEvents(
+  const events = await withOrders(
     db,
     found.filter(({ event_id }) => event_id !== null)
   )
@@ -207,7 +208,7 @@ export async function findEvent(
         and e.day between ${DAY_ZERO} + :day::int - 1 and ${DAY_ZERO} + :day::int + 2`,
     { partnerId, uuid, day: Math.floor(createdMs / 86_400_000) }
   )
-  return found && (await toEvents(db, [found]))[0]
+  return found && (await withOrders(db, [found]))[0]
 }
 
 /** Where an event is in the logs of all partners. */
@@ -230,7 +231,7 @@ export async function findEventsAt(db: Db, places: readonly EventPlace[]): Promi
        left join orders o on o.id = e.subject and o.partner_id = e.partner_id and e.type like 'order.%'`,
     { places: JSON.stringify(places) }
   )
-  return toEvents(db, found)
+  return withOrders(db, found)
 }
 
 /** The newest position of each partner, for readers of all partners. */

@@ -1,7 +1,7 @@
 // Tickets with which a browser opens one socket of the stream: stored as hashes, used once.
 
 import type { Scope } from '../../schemas/fields/scopes.ts'
-import { type PartnerFacts, type PartnerFactsRow, partnerFactsColumns, partnerFactsOf } from '../partners/partners.ts'
+import { groupLimits, type PartnerFacts, partnerFactsColumns, type WithLimitColumns } from '../partners/partners.ts'
 import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
@@ -34,48 +34,30 @@ export async function insertTicket(
   }: Ticket & { partnerId: string; keyId: string; ttlSeconds: number }
 ): Promise<{ ticket: string; expiresAt: Date }> {
   const ticket = newToken()
-  const [row] = await rows<{ expires_at: Date }>(
+  const [row] = await rows<{ expiresAt: Date }>(
     db,
     `insert into stream_tickets (hash, partner_id, key_id, trader_external_id, channels, assets, expires_at)
      values (:hash, :partnerId, :keyId, :traderExternalId, :channels, :assets, clock_timestamp() + :ttlSeconds * interval '1 second')
-     returning expires_at`,
+     returning expires_at as "expiresAt"`,
     { hash: hashSecret(pepper, `ticket:${ticket}`), partnerId, keyId, traderExternalId, channels, assets, ttlSeconds }
   )
-  return { ticket, expiresAt: (row as { expires_at: Date }).expires_at }
+  return { ticket, ...(row as { expiresAt: Date }) }
 }
 
 /** Uses a ticket up; undefined for one that is unknown, expired or used. */
 export async function redeemTicket(db: Db, pepper: Pepper, ticket: string): Promise<UsedTicket | undefined> {
-  const [row] = await rows<
-    PartnerFactsRow & {
-      key_id: string
-      scopes: Scope[]
-      revoked_at: Date | null
-      trader_external_id: string
-      channels: string[]
-      assets: string[] | null
-    }
-  >(
+  const [row] = await rows<WithLimitColumns<UsedTicket>>(
     db,
     `with used as (
        delete from stream_tickets where hash = :hash returning key_id, trader_external_id, channels, assets, expires_at
      )
-     select u.trader_external_id, u.channels, u.assets, k.id as key_id, k.scopes, k.revoked_at, ${partnerFactsColumns}
+     select u.trader_external_id as "traderExternalId", u.channels, u.assets, k.id as "keyId", k.scopes, k.revoked_at is not null as revoked,
+            ${partnerFactsColumns}
        from used u join api_keys k on k.id = u.key_id join partners p on p.id = k.partner_id
       where u.expires_at > clock_timestamp()`,
     { hash: hashSecret(pepper, `ticket:${ticket}`) }
   )
-  return (
-    row && {
-      keyId: row.key_id,
-      scopes: row.scopes,
-      revoked: row.revoked_at !== null,
-      traderExternalId: row.trader_external_id,
-      channels: row.channels,
-      assets: row.assets,
-      ...partnerFactsOf(row)
-    }
-  )
+  return row && groupLimits(row)
 }
 
 /** Deletes tickets that were not used in time. */

@@ -7,14 +7,15 @@ import { hashSecret, keyPrefix, newApiKey, type Pepper } from '../platform/crypt
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import {
   ensureTestSide,
+  groupLimits,
   type PartnerFacts,
-  type PartnerFactsRow,
   partnerFactsColumns,
-  partnerFactsOf
+  type WithLimitColumns
 } from './partners.ts'
 
 /** The caller behind a key. */
 export interface KeyCaller extends PartnerFacts {
+  lookup: string
   keyId: string
   hash: Buffer
   scopes: Scope[]
@@ -23,18 +24,9 @@ export interface KeyCaller extends PartnerFacts {
   facts: string
 }
 
-interface CallerRow extends PartnerFactsRow {
-  lookup: string
-  key_id: string
-  hash: Buffer
-  scopes: Scope[]
-  revoked_at: Date | null
-  facts: string
-}
-
-const keyFactsColumns = 'k.lookup, k.id as key_id, k.hash, k.scopes, k.revoked_at'
+const keyFactsColumns = 'k.lookup, k.id as "keyId", k.hash, k.scopes, k.revoked_at is not null as revoked'
 // Every column that a request reads of its caller, as one text: a column that is added to what is read is compared as well.
-const facts = `row(${`${keyFactsColumns}, ${partnerFactsColumns}`.replaceAll(/ as \w+/g, '')})::text`
+const facts = `row(${`${keyFactsColumns}, ${partnerFactsColumns}`.replaceAll(/ as "?\w+"?/g, '')})::text`
 
 /**
  * A condition: the key with the lookup is still the partner's and all its facts are still as `findCallers` read them, as
@@ -46,27 +38,15 @@ export const callerHolds = (caller: { lookup: string; partnerId: string; facts: 
 
 /** The callers of several lookups at once, in their order. */
 export async function findCallers(db: Db, lookups: string[]): Promise<(KeyCaller | undefined)[]> {
-  const found = await rows<CallerRow>(
+  const found = await rows<WithLimitColumns<KeyCaller>>(
     db,
     sql`select ${keyFactsColumns}, ${partnerFactsColumns}, ${facts} as facts
        from api_keys k join partners p on p.id = k.partner_id
       where k.lookup = ${among('lookups')}`,
     { lookups }
   )
-  const byLookup = new Map(found.map(row => [row.lookup, row]))
-  return lookups.map(lookup => {
-    const row = byLookup.get(lookup)
-    return (
-      row && {
-        keyId: row.key_id,
-        hash: row.hash,
-        scopes: row.scopes,
-        revoked: row.revoked_at !== null,
-        facts: row.facts,
-        ...partnerFactsOf(row)
-      }
-    )
-  })
+  const byLookup = new Map(found.map(row => [row.lookup, groupLimits(row)]))
+  return lookups.map(lookup => byLookup.get(lookup))
 }
 
 /** A partner, and what its caller was authenticated by; null: by nothing of a key. */

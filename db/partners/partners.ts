@@ -28,22 +28,6 @@ interface PartnerLimits {
   perTraderPerMinute: number | null
 }
 
-interface PartnerRow {
-  id: string
-  name: string
-  plan: Plan
-  next_plan: Plan | null
-  plan_active: boolean
-  suspended_at: Date | null
-  suspended_reason: string | null
-  broker_app_id: string
-  broker_dialect: string
-  key_limit: number | null
-  trader_limit: number | null
-  created_at: Date
-  test_of: string | null
-}
-
 /** What every request needs to know of the partner behind it. */
 export interface PartnerFacts {
   partnerId: string
@@ -57,77 +41,24 @@ export interface PartnerFacts {
   testOf: string | null
 }
 
-export interface PartnerFactsRow {
-  partner_id: string
-  name: string
-  plan: Plan
-  plan_active: boolean
-  suspended_at: Date | null
-  broker_app_id: string
-  broker_dialect: string
-  key_limit: number | null
-  trader_limit: number | null
-  test_of: string | null
+/** The standing of a row of `partners`, as SQL. Suspension by the operator outranks an unpaid fee; the two are independent. */
+export const saasStatus = `case when suspended_at is not null then 'SUSPENDED' when plan_active then 'ACTIVE' else 'INACTIVE' end`
+
+/** The columns of the facts, of `partners p`; the limits among them are grouped by `groupLimits`. */
+export const partnerFactsColumns = `p.id as "partnerId", p.name as "partnerName", p.plan, ${saasStatus} as "saasStatus",
+  p.broker_app_id as "brokerAppId", p.broker_dialect as "brokerDialect", p.key_limit as "perKeyPerMinute",
+  p.trader_limit as "perTraderPerMinute", p.test_of as "testOf"`
+
+const columns = `id as "partnerId", name, plan, next_plan as "nextPlan", ${saasStatus} as "saasStatus",
+  suspended_reason as "suspendedReason", broker_app_id as "brokerAppId", broker_dialect as "brokerDialect",
+  key_limit as "perKeyPerMinute", trader_limit as "perTraderPerMinute", created_at as "createdAt", test_of as "testOf"`
+
+/** A row in which each limit is a column. */
+export type WithLimitColumns<Facts extends { limits: PartnerLimits }> = Omit<Facts, 'limits'> & PartnerLimits
+
+export function groupLimits<Row extends PartnerLimits>({ perKeyPerMinute, perTraderPerMinute, ...facts }: Row) {
+  return { ...facts, limits: { perKeyPerMinute, perTraderPerMinute } }
 }
-
-/** The columns of the facts, of `partners p`. */
-export const partnerFactsColumns =
-  'p.id as partner_id, p.name, p.plan, p.plan_active, p.suspended_at, p.broker_app_id, p.broker_dialect, p.key_limit, p.trader_limit, p.test_of'
-
-export function partnerFactsOf(row: PartnerFactsRow): PartnerFacts {
-  return {
-    partnerId: row.partner_id,
-    partnerName: row.name,
-    plan: row.plan,
-    saasStatus: saasStatusOf(row),
-    brokerAppId: row.broker_app_id,
-    brokerDialect: row.broker_dialect,
-    limits: limitsOf(row),
-    testOf: row.test_of
-  }
-}
-
-function limitsOf({ key_limit, trader_limit }: Pick<PartnerRow, 'key_limit' | 'trader_limit'>): PartnerLimits {
-  return { perKeyPerMinute: key_limit, perTraderPerMinute: trader_limit }
-}
-
-/** Suspension by the operator outranks an unpaid fee; the two are independent. */
-export function saasStatusOf(row: { plan_active: boolean; suspended_at: Date | null }): SaasStatus {
-  if (row.suspended_at) return 'SUSPENDED'
-  return row.plan_active ? 'ACTIVE' : 'INACTIVE'
-}
-
-function toPartner(row: PartnerRow): PartnerRecord {
-  return {
-    partnerId: row.id,
-    name: row.name,
-    plan: row.plan,
-    nextPlan: row.next_plan,
-    saasStatus: saasStatusOf(row),
-    suspendedReason: row.suspended_reason,
-    brokerAppId: row.broker_app_id,
-    brokerDialect: row.broker_dialect,
-    limits: limitsOf(row),
-    createdAt: row.created_at,
-    testOf: row.test_of
-  }
-}
-
-const columns = [
-  'id',
-  'name',
-  'plan',
-  'next_plan',
-  'plan_active',
-  'suspended_at',
-  'suspended_reason',
-  'broker_app_id',
-  'broker_dialect',
-  'key_limit',
-  'trader_limit',
-  'created_at',
-  'test_of'
-]
 
 /** A new partner, its plan active; its first period is the trial, free of charge. */
 export async function insertPartner(
@@ -140,24 +71,23 @@ export async function insertPartner(
     trialDays = 30
   }: { name: string; plan: Plan; brokerAppId: string; brokerDialect: string; trialDays?: number }
 ): Promise<PartnerRecord> {
-  const trialEnd = trx.raw(`now() + ? * interval '24 hours'`, [trialDays])
-  const [row] = (await trx('partners')
-    .insert({
-      id: newId('partner'),
-      name,
-      plan,
-      broker_app_id: brokerAppId,
-      broker_dialect: brokerDialect,
-      period_end: trialEnd,
-      billing_anchor: trialEnd
-    })
-    .returning(columns)) as PartnerRow[]
-  return toPartner(row as PartnerRow)
+  const [row] = await rows<WithLimitColumns<PartnerRecord>>(
+    trx,
+    `insert into partners (id, name, plan, broker_app_id, broker_dialect, period_end, billing_anchor)
+     values (:id, :name, :plan, :brokerAppId, :brokerDialect, now() + :trialDays * interval '24 hours', now() + :trialDays * interval '24 hours')
+     returning ${columns}`,
+    { id: newId('partner'), name, plan, brokerAppId, brokerDialect, trialDays }
+  )
+  return groupLimits(row as WithLimitColumns<PartnerRecord>)
 }
 
 export async function findPartner(db: Db, partnerId: string): Promise<PartnerRecord | undefined> {
-  const row = (await db('partners').where({ id: partnerId }).first(columns)) as PartnerRow | undefined
-  return row && toPartner(row)
+  const [row] = await rows<WithLimitColumns<PartnerRecord>>(
+    db,
+    `select ${columns} from partners where id = :partnerId`,
+    { partnerId }
+  )
+  return row && groupLimits(row)
 }
 
 /** Throws NOT_FOUND. */
@@ -221,30 +151,16 @@ export async function countOfApplication(db: Db, appId: string): Promise<number>
 
 /** All partners but test sides, oldest first, at most 10 000. */
 export async function listPartners(db: Db): Promise<PartnerRecord[]> {
-  const found = (await db('partners')
-    .select(columns)
-    .whereNull('test_of')
-    .orderBy(['created_at', 'id'])
-    .limit(10_000)) as PartnerRow[]
-  return found.map(toPartner)
+  const found = await rows<WithLimitColumns<PartnerRecord>>(
+    db,
+    `select ${columns} from partners where test_of is null order by created_at, id limit 10000`
+  )
+  return found.map(groupLimits)
 }
 
-async function transition(
-  trx: Db,
-  partnerId: string,
-  changes: object,
-  from: (q: ReturnType<Db>) => void,
-  refusal: string
-): Promise<PartnerRecord> {
-  const [row] = (await trx('partners')
-    .where({ id: partnerId })
-    .whereNull('test_of')
-    .where(q => from(q as never))
-    .update(changes)
-    .returning(columns)) as PartnerRow[]
-  if (row) return toPartner(row)
-  await getRealPartner(trx, partnerId)
-  throw new ApiError('CONFLICT', refusal)
+async function updatePartner(trx: Db, partnerId: string, changes: object): Promise<PartnerRecord> {
+  await trx('partners').where({ id: partnerId }).whereNull('test_of').update(changes)
+  return getRealPartner(trx, partnerId)
 }
 
 /**
@@ -257,7 +173,7 @@ export async function setBroker(
   { dialect, appId }: { dialect: string; appId?: string | undefined }
 ): Promise<PartnerRecord> {
   const changes = { broker_dialect: dialect, ...(appId === undefined ? {} : { broker_app_id: appId }) }
-  const partner = await transition(trx, partnerId, changes, () => {}, '')
+  const partner = await updatePartner(trx, partnerId, changes)
   await forgetRejections(trx, partnerId)
   return partner
 }
@@ -275,7 +191,7 @@ export async function setLimits(
     ...(perTraderPerMinute === undefined ? {} : { trader_limit: perTraderPerMinute })
   }
   if (Object.keys(changes).length === 0) return getPartner(trx, partnerId)
-  return transition(trx, partnerId, changes, () => {}, '')
+  return updatePartner(trx, partnerId, changes)
 }
 
 /** The broker's dialects that partners use, and how many use each. */

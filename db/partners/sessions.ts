@@ -7,10 +7,10 @@ import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import {
   getRealPartner,
+  groupLimits,
   type PartnerFacts,
-  type PartnerFactsRow,
   partnerFactsColumns,
-  partnerFactsOf
+  type WithLimitColumns
 } from './partners.ts'
 
 interface IssuedSession {
@@ -72,21 +72,17 @@ interface PartnerSession extends PartnerFacts {
   sessionId: string
 }
 
-interface PartnerSessionRow extends PartnerFactsRow {
-  session_id: string
-}
-
 /** The partner behind a token that is neither expired nor revoked. */
 export async function findPartnerSession(db: Db, pepper: Pepper, token: string): Promise<PartnerSession | undefined> {
   if (!TOKEN.test(token)) return undefined
-  const [row] = await rows<PartnerSessionRow>(
+  const [row] = await rows<WithLimitColumns<PartnerSession>>(
     db,
-    `select s.id as session_id, ${partnerFactsColumns}
+    `select s.id as "sessionId", ${partnerFactsColumns}
        from sessions s join partners p on p.id = s.partner_id
       where s.hash = :hash and s.trader_id is null and s.revoked_at is null and s.expires_at > now()`,
     { hash: hashToken(pepper, token) }
   )
-  return row && { sessionId: row.session_id, ...partnerFactsOf(row) }
+  return row && groupLimits(row)
 }
 
 interface TraderSession {

@@ -4,7 +4,7 @@ import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
 import type { Phase } from '../orders/reading.ts'
-import { saasStatusOf } from '../partners/partners.ts'
+import { saasStatus } from '../partners/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { findNamedOrders } from './named.ts'
 
@@ -116,9 +116,9 @@ export async function listPartnerLines(
   db: Db,
   { text = '', partnerId = null, limit }: { text?: string; partnerId?: string | null; limit: number }
 ): Promise<PartnerLine[]> {
-  const found = await rows<Omit<PartnerLine, 'saasStatus'> & { plan_active: boolean; suspended_at: Date | null }>(
+  return rows<PartnerLine>(
     db,
-    `select p.id as "partnerId", p.name, p.plan, p.plan_active, p.suspended_at, p.suspended_reason as "suspendedReason",
+    `select p.id as "partnerId", p.name, p.plan, ${saasStatus} as "saasStatus", p.suspended_reason as "suspendedReason",
             p.broker_dialect as "brokerDialect", p.created_at as "createdAt",
             (select count(*) from (select from traders t where t.partner_id = p.id limit 1000) t) as traders,
             coalesce((select a.balance from ledger_accounts a where a.id = 'wallet:' || p.id), 0.00)::text as "balanceUsd"
@@ -129,10 +129,6 @@ export async function listPartnerLines(
       order by p.id desc`,
     { sought: text, partnerId, limit }
   )
-  return found.map(({ plan_active, suspended_at, ...line }) => ({
-    ...line,
-    saasStatus: saasStatusOf({ plan_active, suspended_at })
-  }))
 }
 
 export interface TraderLine {
