@@ -32,7 +32,6 @@ export function openContractLeases(
   }: { watched: ReadonlyMap<string, WatchedContract>; watching: Watching; ended: EndedContracts }
 ): ContractLeases {
   const { db, config, log, worker, clock } = services
-  const { watch, forget, handBack } = watching
   /** Open orders that name this worker, but were unknown to it at the previous check. */
   let unknownLeases = new Set<string>()
   /** Contracts taken over whose streams are being opened. */
@@ -50,11 +49,11 @@ export function openContractLeases(
       const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
       const ours = orders.filter(({ account_id }) => served.get(account_id) === worker)
       const others = orders.filter(order => !ours.includes(order)).map(({ id }) => id)
-      if (others.length > 0) handBack(others, 0)
+      if (others.length > 0) watching.handBack(others, 0)
       // Their connections may take a while, and the sweep also claims orders: it does not wait for them.
       opening += ours.length
       for (const order of ours)
-        void watch(order).finally(() => {
+        void watching.watch(order).finally(() => {
           opening -= 1
         })
       return orders.length
@@ -77,20 +76,20 @@ export function openContractLeases(
         order && !closing && left.has(order.account_id) ? [id] : []
       )
       if (ids.length === 0) return
-      for (const id of ids) forget(id)
-      handBack(ids, 0)
+      for (const id of ids) watching.forget(id)
+      watching.handBack(ids, 0)
     },
     async renew() {
       const ids = [...watched].filter(([, { order, closing }]) => order && !closing).map(([id]) => id)
       const held = await renewLease(db, worker, config.leaseMs)
       await watching.markUpdated()
       watching.pollSilent()
-      for (const id of ids) if (!held.has(id)) forget(id)
+      for (const id of ids) if (!held.has(id)) watching.forget(id)
       const unknown = [...held].filter(id => !watched.has(id) && !ended.has(id))
       // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
       const lost = unknown.filter(id => unknownLeases.has(id))
       unknownLeases = new Set(unknown)
-      if (lost.length > 0) handBack(lost, 0)
+      if (lost.length > 0) watching.handBack(lost, 0)
     }
   }
 }

@@ -7,7 +7,7 @@ import { openClosing } from './closing.ts'
 import { type ContractLeases, MAX_WATCHED, openContractLeases } from './contract-leases.ts'
 import { EndedContracts } from './ended.ts'
 import type { WatchedContract } from './watched.ts'
-import { openWatching, RETRY_PAUSES } from './watching.ts'
+import { RETRY_PAUSES, Watching } from './watching.ts'
 
 export interface Expected {
   listener: ContractListener
@@ -37,35 +37,38 @@ export function openSettling(services: WorkerServices): Settling {
   const watched = new Map<string, WatchedContract>()
   const closing = openClosing(services, watched)
   const { close, settle, write } = closing
-  const watching = openWatching(services, { watched, closing })
-  const { drop, handBack, listen, own, watch } = watching
-  const ended = new EndedContracts(services, { write, watch: order => void watchLeft(order), handBack })
+  const watching = new Watching(services, { watched, closing })
+  const ended = new EndedContracts(services, {
+    write,
+    watch: order => void watchLeft(order),
+    handBack: (ids, retryMs) => watching.handBack(ids, retryMs)
+  })
 
   /** Watches a contract that the list of closed ones lacks, unless there are too many already. */
   async function watchLeft(order: LeasedOrder): Promise<void> {
-    if (watched.size >= MAX_WATCHED) handBack([order.id], RETRY_PAUSES.mostMs)
-    else await watch(order)
+    if (watched.size >= MAX_WATCHED) watching.handBack([order.id], RETRY_PAUSES.mostMs)
+    else await watching.watch(order)
   }
 
   return {
     ...openContractLeases(services, { watched, watching, ended }),
     expect({ id }) {
-      const entry = listen(id)
+      const entry = watching.listen(id)
       return {
         listener: entry.listener,
         opened(order) {
-          own(entry, order)
+          watching.own(entry, order)
           settle(id, entry)
         },
         cancel() {
-          if (watched.get(id) === entry) drop(id)
+          if (watched.get(id) === entry) watching.drop(id)
         }
       }
     },
-    watch,
+    watch: order => watching.watch(order),
     close,
     async release() {
-      for (const id of [...watched.keys()]) drop(id)
+      for (const id of [...watched.keys()]) watching.drop(id)
       await Promise.all([closing.written(), ended.stop()])
       await endLease(db, worker).catch((error: unknown) =>
         log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
