@@ -10,20 +10,29 @@ const tables: Record<string, string> = {
   broker_requests: '',
   traders: '',
   broker_accounts: '',
+  account_leases: '',
+  follows: '',
   'pgboss.job_common': ''
 }
 const MIN_PAGES = 8
+// Fewer rows cost little whatever the plan, and come and go too often.
+const MIN_ROWS = 1000
 // Beyond this (160 MB) reading a sample takes a while, and autovacuum is soon enough.
 const MAX_PAGES = 20_000
 
-/** Analyses the tables of the order path that are twice as long as at their last analysis; returns their names. */
+/**
+ * Analyses the tables of the order path that are twice as long as at their last analysis, or have twice as many rows. Where a
+ * table is analysed while a transaction fills it, that analysis finds the full length and no rows, and each plan after it is for
+ * an empty table. Returns the names of the tables.
+ */
 export async function analyseGrown(db: Db): Promise<string[]> {
   const grown = await rows<{ name: string }>(
     db,
     `select t.name from unnest(:tables::text[]) as t (name) join pg_class c on c.oid = t.name::regclass
       cross join lateral (select pg_relation_size(c.oid) / current_setting('block_size')::int as pages) s
-      where s.pages between greatest(:least, 2 * c.relpages) and :most`,
-    { tables: Object.keys(tables), least: MIN_PAGES, most: MAX_PAGES }
+      where s.pages between :least and :most
+        and (s.pages >= 2 * c.relpages or pg_stat_get_live_tuples(c.oid) > 2 * c.reltuples + :more)`,
+    { tables: Object.keys(tables), least: MIN_PAGES, most: MAX_PAGES, more: MIN_ROWS }
   )
   // Of several workers one is enough.
   for (const { name } of grown) await db.raw(`analyze (skip_locked) ${name} ${tables[name]}`)
