@@ -79,6 +79,12 @@ export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, trace 
   }
 }
 
+// The first leader from the trader on, which only the index of leaders has in order: one step into it. Compared for equality, where
+// most follows are of one leader a plan for any trader expects to come across a follow at once, and reads all of them for
+// each order of a trader without followers.
+const hasFollowers = (traderId: string) =>
+  `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.status in ('ACTIVE', 'PAUSED_MISMATCH')) is not distinct from ${traderId}`
+
 /** Inserts orders from the rows `v` of `source`, as SQL; those that exist are left as they are. Orders are `o` in RETURNING. */
 export const insertFrom = (source: string) =>
   `insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
@@ -90,7 +96,7 @@ export const insertFrom = (source: string) =>
               v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
               clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.reply_channel, v.trace,
               v.copied_from, v.follow_id, v.raised_to_minimum,
-              v.copied_from is null and exists (select 1 from follows f where f.leader_id = v.trader_id and f.status in ('ACTIVE', 'PAUSED_MISMATCH'))
+              v.copied_from is null and ${hasFollowers('v.trader_id')}
          from ${source}
        on conflict do nothing`
 

@@ -22,6 +22,13 @@ export function isServed(accountId: string): string {
   return `exists (select 1 from account_leases l where l.account_id = ${accountId} and ${lives('l.worker')})`
 }
 
+// Two steps, each by its key (`offset 0` keeps them apart): joined freely, a plan for a table of accounts that is thought to be empty
+// reads all of them for each of them.
+const othersOfTrader = (accountId: string) =>
+  `(select o.account_id from (select t.trader_id from broker_accounts t where t.account_id = ${accountId} offset 0) t
+                                 cross join lateral (select b.account_id from broker_accounts b
+                                                      where b.trader_id = t.trader_id and b.account_id <> ${accountId} offset 0) o)`
+
 /**
  * Common table expressions that follow one named `accounts (account_id)`: `served (account_id, worker)` has the worker
  * that serves each of them. Accounts that no living worker serves are taken for `:sender`, or for the worker that
@@ -33,11 +40,8 @@ export const serving = `lease as materialized (
      ), taken_lease as (
        insert into account_leases as l (account_id, worker)
        select f.account_id,
-              coalesce((select s.worker
-                          from broker_accounts t
-                          join broker_accounts b on b.trader_id = t.trader_id and b.account_id <> f.account_id
-                          join account_leases s on s.account_id = b.account_id
-                         where t.account_id = f.account_id and ${lives('s.worker')} limit 1), :sender)
+              coalesce((select s.worker from ${othersOfTrader('f.account_id')} b join account_leases s on s.account_id = b.account_id
+                         where ${lives('s.worker')} limit 1), :sender)
          from lease f
         where f.worker is distinct from :sender and (f.worker is null or not ${lives('f.worker')})
         order by f.account_id

@@ -1,0 +1,126 @@
+// What an order reads does not grow with what others have: not with the followers of somebody else's leader, and not with
+// accounts that were stored at once. Counted in rows that its statements read, as PostgreSQL counts them for a transaction.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { renewLease } from '../../db/orders/leases.ts'
+import { type Draft, storeOrders } from '../../db/orders/storing.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+
+const MANY = 3000
+const FEW = 50
+
+const harness = await openHarness()
+const { db, queue } = harness.services
+const [large, small] = [await harness.makePartner(), await harness.makePartner()]
+const trader = await small.makeTrader()
+const leader = await large.makeTrader()
+
+/** Stores traders with an account each, as one transaction; `filled` is called before it ends. */
+async function fill(filled: () => Promise<unknown>): Promise<void> {
+  const { partnerId } = large
+  const accounts = Array.from({ length: MANY }, () => ({ id: newId('account'), traderId: newId('trader') }))
+  await db.transaction(async trx => {
+    await trx.batchInsert(
+      'traders',
+      accounts.map(({ id, traderId }) => ({
+        id: traderId,
+        partner_id: partnerId,
+        external_id: traderId,
+        active_account_id: id
+      }))
+    )
+    await trx.batchInsert(
+      'broker_accounts',
+      accounts.map(({ id, traderId }) => ({
+        id,
+        partner_id: partnerId,
+        trader_id: traderId,
+        account_id: `VRTC${id}`,
+        account_mode: 'DEMO',
+        token_key_id: 'none',
+        token_sealed: Buffer.alloc(1)
+      }))
+    )
+    await filled()
+  })
+}
+
+/** How many rows of a table `run` reads. */
+async function rowsRead(table: string, run: (trx: Db) => Promise<unknown>): Promise<number> {
+  return db.transaction(async trx => {
+    const read = async () => {
+      const [found] = await rows<{ read: number }>(
+        trx,
+        `select seq_tup_read + coalesce(idx_tup_fetch, 0) as read from pg_stat_xact_user_tables where relname = :table`,
+        { table }
+      )
+      return (found as { read: number }).read
+    }
+    // Earlier transactions of the connection are among it for a while.
+    const before = await read()
+    await run(trx)
+    return (await read()) - before
+  })
+}
+
+const draftOf = ({ traderExternalId }: Pick<TestTrader, 'traderExternalId'>, partnerId: string): Draft => ({
+  partnerId,
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  caller: null,
+  replyChannel: null,
+  ttlMs: 10_000,
+  terms: {
+    kind: 'BINARY',
+    asset: 'R_100',
+    contractType: 'CALL',
+    direction: null,
+    multiplier: null,
+    stake: '1',
+    duration: 5,
+    durationUnit: 't',
+    barrier: null,
+    stopLoss: null,
+    takeProfit: null
+  }
+})
+
+const beside = suite('an order beside many of others')
+
+beside('is served without reading the accounts that were stored at once before they were analysed', async () => {
+  await renewLease(db, 'one', 60_000)
+  // Analysed by a clock while they are stored: the table is as long as they make it, and nobody else sees them yet.
+  await fill(() => db.raw('analyze broker_accounts'))
+  const { accountId } = trader
+  const read = await rowsRead('broker_accounts', trx => serveAccounts(trx, 'one', [accountId]))
+  assert.ok(read < FEW, `${read} accounts read`)
+})
+
+beside('reads none of the follows of another leader when it is stored', async () => {
+  await db.raw(
+    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
+     select 'fol_' || substr(id, 5), partner_id, id, external_id, ?, 50, 90, 'ACTIVE', 10000
+       from traders where partner_id = ? and id <> ?`,
+    [leader.traderId, large.partnerId, leader.traderId]
+  )
+  await db.raw('analyze follows, traders, broker_accounts')
+  const isLeading = async (partnerId: string, whose: TestTrader) => {
+    const draft = draftOf(whose, partnerId)
+    const read = await rowsRead('follows', trx => storeOrders(trx, queue, [draft]))
+    assert.ok(read < FEW, `${read} follows read`)
+    const stored = await db('orders').where({ client_order_id: draft.clientOrderId }).first('has_followers')
+    return stored?.has_followers
+  }
+  assert.is(await isLeading(small.partnerId, trader), false)
+  assert.is(await isLeading(large.partnerId, leader), true)
+  // Whatever ids are beside the leader's.
+  await db('follows').where({ leader_id: leader.traderId }).update({ status: 'STOPPED' })
+  assert.is(await isLeading(large.partnerId, leader), false)
+})
+
+beside.after(closeAll)
+beside.run()
