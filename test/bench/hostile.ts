@@ -248,6 +248,8 @@ async function insertTraders({ db, env }: Stage, partnerId: string, externalIds:
       1000
     )
   })
+  // The follows are made of them at once.
+  await db.raw('analyze traders, broker_accounts')
 }
 
 /** Adds a fault to the simulated broker; undefined takes all away. */
