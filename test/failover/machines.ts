@@ -16,7 +16,7 @@ const packages: [program: string, debianPackage: string][] = [
   ['/usr/lib/postgresql/15/bin/postgres', 'postgresql-15'],
   ['/usr/lib/postgresql/15/bin/pg_rewind', 'postgresql-15'],
   ['/usr/bin/patroni', 'patroni'],
-  ['/usr/lib/python3/dist-packages/patroni/dcs/etcd3.py', 'patroni'],
+  ['/usr/lib/python3/dist-packages/patroni/dcs/etcd.py', 'patroni'],
   ['/usr/lib/python3/dist-packages/etcd/__init__.py', 'python3-etcd'],
   ['/usr/bin/etcd', 'etcd-server'],
   ['/usr/sbin/haproxy', 'haproxy'],
