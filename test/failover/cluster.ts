@@ -1,11 +1,11 @@
 // Three machines with PostgreSQL under Patroni, three with etcd, and HAProxy where the service is, with the configuration
 // of .deploy/failover as it is.
-import { type ChildProcess, execFileSync, spawn } from 'node:child_process'
+import { type ChildProcess, execFile, execFileSync, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { chmodSync, mkdirSync, openSync, readFileSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { parseEnv } from 'node:util'
+import { parseEnv, promisify } from 'node:util'
 import pg from 'pg'
 import { until } from '../support/until.ts'
 import { HERE, Machine, signal } from './machines.ts'
@@ -14,6 +14,8 @@ const CONFIGURATION = resolve(import.meta.dirname, '../../.deploy/failover')
 const BIN = '/usr/lib/postgresql/15/bin'
 const START_MS = 120_000
 const ANSWER_MS = 2000
+// More than both waits of .deploy/failover/switchover.
+const SWITCH_MS = 100_000
 
 /** A member as Patroni's GET /cluster shows it. */
 interface MemberState {
@@ -37,7 +39,7 @@ export interface Cluster {
   etcdLeader(): Promise<Machine | undefined>
   /** Resolves with the primary when all machines serve: a primary, a synchronous standby, another one, and etcd. */
   whole(): Promise<Machine>
-  /** Asks Patroni for a planned change of primary. */
+  /** Runs .deploy/failover/switchover: a planned change of primary. */
   switchOver(from: Machine): Promise<void>
   /** Ids of the server's processes of a machine, the postmaster first. */
   serverPids(machine: Machine): number[]
@@ -169,13 +171,9 @@ export async function openCluster(dir: string): Promise<Cluster> {
         START_MS
       ),
     async switchOver(from) {
-      const candidate = await cluster.synchronousStandby()
-      const { status, body } = await ask(`http://${from.address}:8008/switchover`, {
-        method: 'POST',
-        body: JSON.stringify({ leader: from.name, candidate: candidate?.name }),
-        timeoutMs: 60_000
+      await promisify(execFile)(join(CONFIGURATION, 'switchover'), [`http://${from.address}:8008`], {
+        timeout: SWITCH_MS
       })
-      if (status !== 200) throw new Error(`Patroni answered the switchover with ${status}: ${body}`)
     },
     serverPids(machine) {
       const [first] = readFileSync(join(data.get(machine) as string, 'postmaster.pid'), 'utf8').split('\n')
