@@ -151,22 +151,31 @@ patience('is broken off past the time-out, or once the server has been silent fo
   }
 })
 
-/** A database whose server breaks off statements after so long for everybody. */
-async function openHastyDatabase(): Promise<string> {
-  const hasty = new URL(url)
-  hasty.pathname = `${hasty.pathname}_${randomBytes(3).toString('hex')}`
-  const name = hasty.pathname.slice(1)
+/** A database whose server has this setting for everybody. */
+async function openDatabaseWith(setting: string): Promise<string> {
+  const other = new URL(url)
+  other.pathname = `${other.pathname}_${randomBytes(3).toString('hex')}`
+  const name = other.pathname.slice(1)
   await db.raw(`create database ${name}`)
   onClose(() => db.raw(`drop database if exists ${name} with (force)`))
-  await db.raw(`alter database ${name} set statement_timeout = '200ms'`)
-  return hasty.href
+  await db.raw(`alter database ${name} set ${setting}`)
+  return other.href
 }
+
+/** Its server breaks off statements after so long. */
+const openHastyDatabase = () => openDatabaseWith(`statement_timeout = '200ms'`)
 
 patience('is waited for without limits, whatever the server has for everybody; a lock is not', async () => {
   const patient = openDatabase({ url: await openHastyDatabase(), pool: 1, name: 'test', limits: null })
   onClose(() => patient.destroy())
   assert.equal(await rows(patient, slow), [{ n: 1 }])
   assert.equal(await rows(patient, 'show lock_timeout'), [{ lock_timeout: '10s' }])
+})
+
+patience('is never compiled, which nothing can interrupt, whatever the server has for everybody', async () => {
+  const plain = openDatabase({ url: await openDatabaseWith('jit = on'), pool: 1, name: 'test' })
+  onClose(() => plain.destroy())
+  assert.equal(await rows(plain, 'show jit'), [{ jit: 'off' }])
 })
 
 patience('is waited for in a migration, of ours and of the queue', async () => {
