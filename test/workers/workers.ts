@@ -42,6 +42,8 @@ const SESSIONS = 1.05
 const RESTART_SECONDS = 2
 const READY_MS = 120_000
 const ENDING_MS = 15_000
+// Orders whose way is told.
+const SLOWEST = 5
 
 interface Run {
   scene: Scene
@@ -108,14 +110,16 @@ async function join({ scene, options, figure }: Run, members: ChaosMember[]): Pr
 
 /** SIGTERM, and started again, all at once. */
 async function restart({ scene, options, watch, load, wrong, figure }: Run, members: ChaosMember[]): Promise<void> {
-  const at = performance.now()
+  const [at, began] = [performance.now(), new Date()]
   await Promise.all(
     members.map(async each => {
       await each.end('SIGTERM')
+      options.tell(`  ${seconds(since(at))}: ${each.name} has ended`)
       await each.start()
+      options.tell(`  ${seconds(since(at))}: ${each.name} has started again`)
     })
   )
-  options.tell(`${members.length} restarted in ${since(at).toFixed(1)} s`)
+  options.tell(`${members.length} restarted in ${seconds(since(at))}`)
   await sleep(options.peaceMs)
   const sent = load.sent.filter(each => each.at >= at)
   for (const { said } of sent.filter(({ ms }) => ms === null)) wrong.push(`an order beside the restart: ${said}`)
@@ -125,8 +129,46 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
   const what = `from an order to its purchase, from the restart of ${members.length} on, of ${times.length} orders`
   figure(`${what}, p50`, times[Math.floor(times.length / 2)] ?? 0, RESTART_SECONDS, ' s')
   figure(`${what}, slowest`, times.at(-1) ?? 0, RESTART_SECONDS, ' s')
+  for (const line of await slowest(scene, sent, began)) options.tell(`  ${line}`)
   await even(scene, scene.workers)
   figure('connections an account, mean since the join', watch.since().mean, SESSIONS, '')
+}
+
+interface Way {
+  ms: number
+  stored: number
+  sending: number | null
+  open: number | null
+  leased: number | null
+  attempt: number
+  sender: string | null
+}
+
+/** Where the slowest orders were, in times since `began`. */
+async function slowest({ db, workers }: Scene, sent: Sent[], began: Date): Promise<string[]> {
+  const slow = sent
+    .filter(({ ms, said }) => ms !== null && said === 'OPEN')
+    .sort((one, other) => Number(other.ms) - Number(one.ms))
+    .slice(0, SLOWEST)
+  const [ids, times] = [slow.map(each => each.clientOrderId), slow.map(each => each.ms)]
+  const found = await rows<Way>(
+    db,
+    `select s.ms, o.attempt, o.sender,
+            extract(epoch from o.created_at - :began::timestamptz)::float8 as stored,
+            extract(epoch from o.sent_at - :began::timestamptz)::float8 as sending,
+            extract(epoch from o.opened_at - :began::timestamptz)::float8 as open,
+            extract(epoch from l.leased_at - :began::timestamptz)::float8 as leased
+       from unnest(:ids::text[], :times::float8[]) s (id, ms) join orders o on o.client_order_id = s.id
+       left join account_leases l on l.account_id = o.account_id order by s.ms desc`,
+    { began, ids, times }
+  )
+  return found.map(({ ms, stored, sending, open, leased, attempt, sender }) => {
+    const worker = workers.find(({ pid }) => sender?.split(':').includes(String(pid)))?.name ?? 'a worker that is gone'
+    return (
+      `${seconds(ms / 1000)}: stored at ${seconds(stored)}, sent at ${seconds(sending)} by ${worker} (attempt ${attempt}), ` +
+      `open at ${seconds(open)}; the account is with its worker since ${seconds(leased)}`
+    )
+  })
 }
 
 async function die(run: Run, members: ChaosMember[]): Promise<void> {
@@ -239,6 +281,8 @@ async function examine({ db, simulator }: Scene, sent: Sent[], tell: (line: stri
 }
 
 const since = (at: number) => (performance.now() - at) / 1000
+
+const seconds = (value: number | null) => (value === null ? 'no time' : `${value.toFixed(1)} s`)
 
 /** Runs `work` on all items, so many at once; returns the results in the order they came. */
 async function inLanes<T, R>(items: T[], lanes: number, work: (item: T) => Promise<R>): Promise<R[]> {
