@@ -96,7 +96,7 @@ copy-storm: install ## Copy orders to 200 followers while leaders close, account
 questions: install ## Ask analytics random questions while orders close late and processes are killed (QUESTIONS=, MINUTES=, ORDERS=, SEED=)
 	@$(node) test/analytics/run.ts
 
-fuzz: install ## Send every kind of request to every operation, and judge the answers (REQUESTS=, MINUTES=, SEED=)
+fuzz: install ## Send every kind of request to every operation, and judge the answers (REQUESTS=, MINUTES=, SEED=, STRETCH= on a busy machine)
 	@$(node) test/fuzz/run.ts
 
 clean: ## Delete the dependencies and all local data (.data)

@@ -3,7 +3,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import fc from 'fast-check'
 import { hostile } from './hostile.ts'
-import { judge } from './judge.ts'
+import { answerMsOf, judge } from './judge.ts'
 import { kinds } from './kinds.ts'
 import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
 import { type Findings, type FuzzReport, openFindings } from './report.ts'
@@ -84,11 +84,11 @@ async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise
   const { operation, kind, wire } = asked
   findings.sent(asked)
   try {
-    let heard = await line.send(wire)
+    let heard = await line.send(wire, answerMsOf(operation, scene))
     // On a busy machine the broker's response may come too late. The service reports that, and a repeat shows the outcome.
     for (let repeats = 0; repeats < REPEATS && isLate(heard); repeats++) {
       const { ms } = heard
-      heard = await line.send(wire)
+      heard = await line.send(wire, answerMsOf(operation, scene))
       heard.ms += ms
     }
     findings.answered(heard.status)

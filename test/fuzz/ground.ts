@@ -34,21 +34,21 @@ export interface FuzzGround {
   auditShared(): Promise<AuditFinding[]>
 }
 
-/** Starts everything on a database of its own; closed by the harness. */
-export async function openGround(): Promise<FuzzGround> {
+/** Starts everything on a database of its own, with times stretched for a busy machine; closed by the harness. */
+export async function openGround({ stretch = 1 } = {}): Promise<FuzzGround> {
   const simulator = await startSimulator({ tickMs: 50, seed: 3, limits: 'off', timeScale: 100 })
   onClose(() => simulator.close())
   const harness = await openHarness({
     env: {
       BROKER_URL: simulator.url,
-      ORDER_TTL_MS: '30000',
+      ORDER_TTL_MS: String(30_000 * stretch),
       SETTLE_WAIT_MS: '8000',
       DATABASE_POOL: '10',
       SESSION_TTL_HOURS: String(SESSION_HOURS)
     }
   })
   const [api, worker] = await Promise.all([startApi(harness.env), startWorker(harness.env)])
-  const scene = await openScene(harness, api.address)
+  const scene = { ...(await openScene(harness, api.address)), stretch }
   const { accountId } = scene.sharing
   const { db } = harness.services
   return {
@@ -76,6 +76,7 @@ async function openScene(harness: Harness, address: string): Promise<FuzzScene> 
   const bare = await harness.makePartner({ scopes: [] })
   const scene: FuzzScene = {
     address,
+    stretch: 1,
     description: await readDescription(address, partner.key),
     key: partner.key,
     badKeys: [{ key: bare.key, status: 403, needs: 'scope' }, ...(await spentKeys(harness))],

@@ -29,6 +29,8 @@ export interface Sharing {
 /** Who sends the request, and what it has. */
 export interface FuzzScene {
   address: string
+  /** How many times as long a response may take as on an idle machine. */
+  stretch: number
   description: Description
   key: string
   /** Keys that are good for nothing any more, or not for all, by the only status they may get. */

@@ -4,6 +4,7 @@
 //   SEED       repeat a campaign
 //   ONLY       operations and classes, by name, separated by commas
 //   CONCURRENCY  requests under way at once, 16 by default
+//   STRETCH    times of orders, and the time that a response may take, on a busy machine; 1 by default
 // SIGUSR2 pauses the campaign, and continues one that is paused.
 import { closeAll } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'
@@ -25,9 +26,10 @@ process.on('SIGUSR2', () => {
   paused = !paused
   console.log(paused ? 'paused' : 'continued')
 })
-console.log(`fuzzing: seed ${seed}, ${requests} requests`)
+const stretch = whole('STRETCH', 1)
+console.log(`fuzzing: seed ${seed}, ${requests} requests, times stretched by ${stretch}`)
 try {
-  const { scene, api, worker, auditShared } = await openGround()
+  const { scene, api, worker, auditShared } = await openGround({ stretch })
   const operations = names.filter(name => scene.description.operations.some(operation => operation.name === name))
   const kinds = names.filter(name => !operations.includes(name))
   const report = await runCampaign({

@@ -17,11 +17,9 @@ export interface Heard {
   ms: number
 }
 
-/** No response may take longer. */
-export const ANSWER_MS = 60_000
-
 export interface WireLine {
-  send(wire: FuzzWire): Promise<Heard>
+  /** Rejects when there is no response within so many milliseconds. */
+  send(wire: FuzzWire, withinMs: number): Promise<Heard>
   close(): void
 }
 
@@ -29,12 +27,12 @@ export interface WireLine {
 export function openLine(address: string, connections: number): WireLine {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const { hostname, port } = new URL(address)
-  const attempt = ({ method, path, headers, body }: FuzzWire) =>
+  const attempt = ({ method, path, headers, body }: FuzzWire, withinMs: number) =>
     new Promise<Heard>((resolve, reject) => {
       const startedAt = performance.now()
       const length = body ? { 'content-length': String(body.length) } : {}
       const sent = request(
-        { agent, hostname, port, method, path, headers: { ...length, ...headers }, timeout: ANSWER_MS },
+        { agent, hostname, port, method, path, headers: { ...length, ...headers }, timeout: withinMs },
         answer => {
           const chunks: Buffer[] = []
           answer.on('data', chunk => chunks.push(chunk))
@@ -50,14 +48,14 @@ export function openLine(address: string, connections: number): WireLine {
         }
       )
       sent.on('error', reject)
-      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${ANSWER_MS} ms`)))
+      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${withinMs} ms`)))
       sent.end(body)
     })
   return {
     // A kept connection may be closed by the server in the moment it is used again.
-    send: wire =>
-      attempt(wire).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return attempt(wire)
+    send: (wire, withinMs) =>
+      attempt(wire, withinMs).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return attempt(wire, withinMs)
         throw error
       }),
     close: () => agent.destroy()
