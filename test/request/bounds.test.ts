@@ -18,6 +18,7 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { insertKey } from '../../db/partners/keys.ts'
+import { listRequests } from '../../db/partners/requests.ts'
 import { type BoundKind, bounds, requireRoom } from '../../db/platform/bounds.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
 import type { ApiError } from '../../schemas/errors/errors.ts'
@@ -213,16 +214,18 @@ function unread(text: string): Socket {
 const head = (partner: TestPartner, method: string, path: string, fields = '') =>
   `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${partner.key}\r\n${fields}\r\n`
 
-/** Opens connections until the partner's account is full; holds what follows against it, and against another partner. */
+/** Opens connections whose requests do not end until the partner's account is full. */
 async function fill(greedy: TestPartner, open: () => Socket): Promise<void> {
-  const other = await harness.makePartner()
   const sockets: Socket[] = []
+  // Ten mebibytes, and as many that may not have been received yet.
+  while (sockets.length < 20 && (await greedy.call(getMe)).status === 200) sockets.push(open())
+  await refusesMore(greedy, sockets)
+}
+
+/** Holds what follows against the partner's account, which is full, and against another partner; then ends the connections. */
+async function refusesMore(greedy: TestPartner, sockets: Socket[]): Promise<void> {
+  const other = await harness.makePartner()
   const me = () => greedy.call(getMe)
-  await until('the account to be full', async () => {
-    if ((await me()).status === 429) return true
-    sockets.push(open())
-    return false
-  })
   for (const refusal of [await me(), await greedy.call(createCreatorBot, { body: draft })]) {
     assert.equal([refusal.body.error, refusal.headers.get('retry-after')], ['RATE_LIMITED', '1'])
     assert.match(refusal.body.message, 'bytes')
@@ -232,15 +235,56 @@ async function fill(greedy: TestPartner, open: () => Socket): Promise<void> {
   await until('the account to have room again', async () => (await me()).status === 200)
 }
 
+/** A body of a mebibyte of which one byte comes; it does not say how long it is. */
+const endless = (partner: TestPartner) =>
+  `${head(partner, 'POST', '/v1/marketplace/creator/bots', 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\n')}1\r\n{\r\n`
+
 holding('are bounded in bodies that are being received: 429, and others’ are read', async () => {
   const partner = await harness.makePartner()
   const fields = `Content-Type: application/json\r\nContent-Length: ${2 ** 20}\r\n`
   await fill(partner, () => unread(`${head(partner, 'POST', '/v1/marketplace/creator/bots', fields)}{`))
 })
 
+holding('are bounded in bodies that do not say how long they are', async () => {
+  const partner = await harness.makePartner()
+  await fill(partner, () => unread(endless(partner)))
+})
+
 holding('are bounded in responses that nobody reads, and others’ are sent', async () => {
   const partner = await harness.makePartner()
-  await fill(partner, () => unread(head(partner, 'GET', '/v1/_spec').repeat(20)))
+  const requests = head(partner, 'GET', '/v1/_spec').repeat(20)
+  const sockets = [unread(requests), unread(requests)]
+  await until(
+    'all requests to have their responses',
+    async () => {
+      await harness.services.requests.flush()
+      const { requests: ended } = await listRequests(db, { partnerId: partner.partnerId, limit: 50 })
+      return ended.length === 40
+    },
+    60_000
+  )
+  await refusesMore(partner, sockets)
+})
+
+holding('are bounded for requests that waited for their place while the account became full', async () => {
+  const partner = await harness.makePartner()
+  const { places, bytes, limits } = harness.services
+  const counted = async () => (await limits.count(`key:${partner.keyId}`, 1_000_000)) > 0
+  let end = () => {}
+  const ended = new Promise<void>(resolve => {
+    end = resolve
+  })
+  // All of the partner's places, and more.
+  const taken = Array.from({ length: 10 }, () => places.run(partner.partnerId, () => ended))
+  const waiting = partner.call(listOrders)
+  // From there to the wait for a place nothing else is waited for.
+  await until('the request to be counted', counted)
+  const { release } = bytes.add(partner.partnerId, 2 ** 24)
+  end()
+  assert.equal([(await waiting).body.error, (await partner.call(listOrders)).status], ['RATE_LIMITED', 429])
+  release()
+  assert.is((await partner.call(listOrders)).status, 200)
+  await Promise.all(taken)
 })
 
 holding('are bounded in bodies that have been received until their requests have ended', async () => {
