@@ -4,6 +4,7 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { listEvents } from '../../api/events/events.ts'
 import { createCreatorBot } from '../../api/marketplace/creator.ts'
 import { getMe } from '../../api/me.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -35,10 +36,10 @@ const trader = await quick.makeTrader()
 
 const names = await Promise.all(Array.from({ length: SLOW }, async () => (await slow.makeTrader()).traderExternalId))
 
-async function buy(): Promise<string> {
-  const { body } = await quick.call(placeBinaryOrder, {
+async function buy(by = quick, { traderExternalId } = trader): Promise<string> {
+  const { body } = await by.call(placeBinaryOrder, {
     body: {
-      traderExternalId: trader.traderExternalId,
+      traderExternalId,
       clientOrderId: randomUUID(),
       asset: 'R_100',
       contractType: 'CALL',
@@ -51,10 +52,18 @@ async function buy(): Promise<string> {
   return body.orderId
 }
 
-asking('another one’s sale, balance and order are served at once', async () => {
+asking('another one’s sale, balance and order are served at once, and its own sale as well', async () => {
   const orderId = await buy()
+  const own = await buy(slow, await slow.makeTrader())
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: SLOW_MS })
-  const balances = Promise.all(names.map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } })))
+  let read = 0
+  const balances = Promise.all(
+    names.map(async traderExternalId => {
+      const { status } = await slow.call(getBalance, { query: { traderExternalId } })
+      if (status === 200) read += 1
+      return status
+    })
+  )
   await until('the balances to be asked for', async () => {
     const row = await harness.services
       .db('broker_requests')
@@ -70,12 +79,15 @@ asking('another one’s sale, balance and order are served at once', async () =>
   const readMs = performance.now() - startedAt - soldMs
   await buy()
   const tookMs = performance.now() - startedAt
+  const ownSold = await slow.call(closeOrder, { params: { id: own } })
+  const readMeanwhile = read
   simulator.faults.reset()
   assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
+  assert.equal([ownSold.body.status, readMeanwhile], ['CLOSED', 0], JSON.stringify(ownSold.body))
   assert.is(balance.status, 200)
   // Whoever waited for the balances would wait for two of them at least.
   assert.ok(tookMs < SLOW_MS, `sale ${soldMs} ms, balance ${readMs} ms, all ${tookMs} ms`)
-  for (const { status } of await balances) assert.ok([200, 429, 502].includes(status))
+  for (const status of await balances) assert.ok([200, 429, 502].includes(status))
 })
 
 // A partner has half of a worker's places: four of these wait.
@@ -186,6 +198,25 @@ placing('wait in a bounded number: 429 with Retry-After, and a failure gives its
   }
   assert.match(String(await failing), 'broken off')
   await Promise.all(all)
+})
+
+placing('have none while they wait for events or for the broker', async () => {
+  const partner = await harness.makePartner()
+  const { limits } = harness.services
+  const { body: page } = await partner.call(listEvents, { query: { after: 'now' } })
+  let ended = 0
+  const waits = Array.from({ length: 12 }, async () => {
+    const { status } = await partner.call(listEvents, { query: { after: page.cursor, wait: 10 } })
+    ended += 1
+    return status
+  })
+  const counted = async () => (await limits.count(`key:${partner.keyId}`, 1_000_000)) > waits.length
+  await until('all to be received', counted)
+  assert.is((await partner.call(listOrders)).status, 200)
+  assert.is(ended, 0)
+  // An event, for which they wait.
+  await partner.makeTrader()
+  assert.equal(new Set(await Promise.all(waits)), new Set([200]))
 })
 
 const pacing = suite('the pace of a partner')
