@@ -2,6 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, listWaitingAccounts, takeOrders } from '../../db/orders/claiming.ts'
+import { takeUnproven } from '../../db/orders/proving.ts'
 import type { BrokerRequestRow } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { RequestPlaces } from '../../worker/platform/request-places.ts'
@@ -184,5 +185,21 @@ claiming(
   }
 )
 
+const proving = suite('accounts whose token the broker has not accepted yet')
+
+proving('are taken by turns among partners, within the rooms they have', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  await makeQueued(greedy, { count: 5 })
+  await makeQueued(modest, { count: 3 })
+  await db('orders').whereIn('partner_id', [greedy.partnerId, modest.partnerId]).update({ phase: 'unproven' })
+  const take = async (rooms: { limit: number; room: number; busy: string[]; rooms: number[] }) => {
+    const taken = await takeUnproven(db, { worker: 'worker', leaseMs: 0, ...rooms })
+    return [greedy, modest].map(of => taken.filter(({ partnerId }) => partnerId === of.partnerId).length)
+  }
+  assert.equal(await take({ limit: 4, room: 4, busy: [], rooms: [] }), [2, 2])
+  assert.equal(await take({ limit: 9, room: 1, busy: [greedy.partnerId], rooms: [2] }), [2, 1])
+  assert.equal(await take({ limit: 9, room: 9, busy: [greedy.partnerId], rooms: [0] }), [0, 3])
+})
+
 claiming.after(closeAll)
-for (const tests of [sharing, requesting, claiming]) tests.run()
+for (const tests of [sharing, requesting, proving, claiming]) tests.run()
