@@ -5,6 +5,8 @@ import * as assert from 'uvu/assert'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from '../../api/traders/traders.ts'
 import { newToken } from '../../db/platform/crypto.ts'
+import { hashPassword } from '../../db/platform/passwords.ts'
+import { Overloaded } from '../../db/postgres/batch.ts'
 import { call, closeAll, type Harness, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startRedis, type TestRedis } from '../support/redis.ts'
 
@@ -180,6 +182,19 @@ login("spares the address of an end user from others' failures", async () => {
   assert.equal([invalid.status, invalid.body.details[0].path], [400, '/header/X-End-User-IP'])
 })
 
+login('is slowed from every address once its e-mail has failed from many', async () => {
+  const partner = await harness.makePartner()
+  const { body: victim } = await signUp(partner)
+  const ofEmail = createHash('sha256').update(victim.email.toLowerCase()).digest('base64url')
+  for (let failures = 0; failures < 103; failures++)
+    await harness.services.limits.hit(`login:${partner.partnerId}:${ofEmail}`, 1_000_000, 900)
+  const startedAt = performance.now()
+  const headers = { 'x-end-user-ip': '203.0.113.8' }
+  assert.is((await partner.call(logInTrader, { body: { email: victim.email, password }, headers })).status, 200)
+  const tookMs = performance.now() - startedAt
+  assert.ok(tookMs > 1900, `${tookMs} ms`)
+})
+
 login('of a trader without failures goes on while another of the partner is guessed at 2,500 times', async () => {
   const partner = await harness.makePartner()
   const { body: fine } = await signUp(partner)
@@ -208,6 +223,15 @@ login('takes turns with other partners at hashing', async () => {
   assert.is((await other.call(logInTrader, { body: { email: trader.email, password } })).status, 200)
   assert.ok(done < 20, `after ${done} of the others'`)
   assert.equal(new Set(await Promise.all(many)), new Set([200]))
+})
+
+login('waits for its hash among at most forty of its partner: more are refused, and nobody else’s', async () => {
+  const outcomes = Array.from({ length: 50 }, () => hashPassword('greedy', password).catch((error: unknown) => error))
+  const modest = hashPassword('modest', password)
+  const refused = (await Promise.all(outcomes)).filter(outcome => outcome instanceof Overloaded)
+  // Two are computed at once.
+  assert.is(refused.length, 8)
+  assert.match(await modest, /^\$argon2id/)
 })
 
 signing('of a taken e-mail is refused without hashing, and slowed like a login', async () => {
