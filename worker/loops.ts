@@ -50,7 +50,6 @@ export type WorkerLoops = ReturnType<typeof startWorkerLoops>
 export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
   const { leaseMs, sweepMs } = services.config
   const { settling, halts, placing, proving, brokerRequests, webhooks, ticks } = parts
-  const { copyPace } = placing
   const polled = (round: () => Promise<boolean>) => ({ everyMs: QUEUE_POLL_MS, round })
   const setLimits = openLimitSetting(services)
   const loops = startLoops(services, {
@@ -63,7 +62,7 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
     'account.prove': polled(() => proving.take()),
     ask: polled(async () => (await brokerRequests.take('ask')) > 0),
     sell: polled(async () => (await brokerRequests.take('sell')) > 0),
-    'copy.fanout': polled(async () => ((await copyPace.wait()) ? (await fanOut(services, copyPace)) > 0 : true)),
+    'copy.fanout': polled(() => fanOut(services, placing.copyPace)),
     'copy.close': polled(async () => (await markCopies(services)) > 0),
     'copy.sell': polled(async () => (await sellMarked(services, settling)) > 0),
     'copy.limits': polled(async () => (await changeLimitsOfCopies(services)) > 0),

@@ -4,12 +4,15 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
+import { fanOut } from '../../worker/copy/fanout.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
 import { CopyPlaces } from '../../worker/copy/places.ts'
 import type { Clock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -163,6 +166,48 @@ yielding('have no pace while no orders come, nor for what may be begun at once',
   pass(1001)
   assert.is(pace.waitMs, 0)
 })
+
+yielding(
+  'wait for their pace before they are stored, are counted for it then, and in parts of which later ones go last',
+  async () => {
+    // No worker: this test is it.
+    const { services, makePartner } = await openHarness()
+    const partner = await makePartner()
+    const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
+    await insertOrderRows(services.db, leader, { phase: 'open' })
+    const { id: orderId } = await services.db('orders').where({ trader_id: leader.traderId }).first('id')
+    const later = 201
+    await services.db.raw(
+      `with followers as (
+       insert into traders (id, partner_id, external_id, active_account_id, connected_at)
+       select left(id, 20) || lpad(n::text, 10, '0'), partner_id, external_id || n, active_account_id, connected_at
+         from traders, generate_series(0, ?::int) n where id = ? returning *
+     )
+     insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
+     select 'fol_' || substr(id, 5), partner_id, id, external_id, ?, 50, 90, 'ACTIVE', 10000 from followers`,
+      [later, follower.traderId, leader.traderId]
+    )
+    await services.queue.enqueue(services.db, 'copy.fanout', [{ orderId }])
+    const jobs = () => services.db('pgboss.job').where({ name: 'copy.fanout', state: 'created' }).pluck('priority')
+    const copies = () => services.db('orders').where({ copied_from: orderId }).pluck('id')
+    const { clock, pass } = handClock()
+    const pace = new CopyPace(clock)
+    const open = { ...services, worker: 'worker', clock } as unknown as WorkerServices
+    pace.noteOrders(4)
+    pace.noteCopies(10_000)
+    const early = fanOut(open, pace)
+    pass(200)
+    assert.equal([await early, (await copies()).length, await jobs()], [true, 0, [0]])
+    pass(2200)
+    pace.noteOrders(4)
+    assert.is(pace.waitMs, 87.5)
+    const fanning = fanOut(open, pace)
+    pass(100)
+    assert.is(await fanning, true)
+    assert.equal([(await copies()).length, await jobs()], [200, [-1]])
+    assert.ok(pace.waitMs > 0)
+  }
+)
 
 copying.after(closeAll)
 for (const tests of [pacing, yielding, copying]) tests.run()

@@ -257,6 +257,45 @@ taking('leaves copies in the queue once orders come and copies have used their p
   assert.is(await waiting(), 0)
 })
 
+taking('takes as many copies as there are places for them, and none while orders wait', async () => {
+  const services = { ...harness.services, worker: 'worker', clock: systemClock } as unknown as WorkerServices
+  const placing = new Placing(services, undefined as never, openHalts(services), () => {})
+  const waiting = async (name: string) => (await db('pgboss.job').where({ name, state: 'created' }).pluck('id')).length
+  const nobody = (count: number) => Array.from({ length: count }, () => ({ accountIds: ['nobody'] }))
+  await queue.enqueue(db, 'order.copy', nobody(3))
+  await queue.enqueue(db, 'order.place', nobody(11))
+  assert.is(await placing.take(), true)
+  assert.equal([await placing.takeCopies(), placing.copiesWait(), await waiting('order.copy')], [false, false, 3])
+  assert.is(await placing.take(), false)
+  assert.is(placing.copiesWait(), true)
+  // A job of copies may have as many as there are places at first.
+  assert.is(await placing.takeCopies(), true)
+  assert.is(await waiting('order.copy'), 2)
+  for (let left = 2; left > 0; left--) await placing.takeCopies()
+  assert.is(await waiting('order.copy'), 0)
+})
+
+taking('counts the copies that it claims for their pace', async () => {
+  // Time does not go on.
+  const clock = { now: () => 0, wall: () => Date.now(), after: () => () => {} }
+  const services = { ...harness.services, worker: 'worker', clock } as unknown as WorkerServices
+  const placing = new Placing(services, undefined as never, openHalts(services), () => {})
+  const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
+  await insertOrderRows(db, leader)
+  await insertOrderRows(db, follower, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const { id } = await db('orders').where({ account_id: leader.accountId }).first('id')
+  await db('orders').where({ account_id: follower.accountId }).update({ copied_from: id })
+  await queue.enqueue(db, 'order.place', [{ accountIds: ['nobody'] }])
+  await queue.enqueue(db, 'order.copy', [{ accountIds: [follower.accountId] }])
+  await placing.take()
+  // What may be begun at once.
+  placing.copyPace.noteCopies(50)
+  assert.is(placing.copyPace.waitMs, 0)
+  await placing.takeCopies()
+  assert.ok(placing.copyPace.waitMs > 0)
+  await placing.drain()
+})
+
 taking('knows the jobs of an api that is still to be upgraded', async () => {
   const trader = await partner.makeTrader()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })

@@ -25,12 +25,13 @@ const PART = 200
 const LEAST_WITHIN_MS = 1000
 
 /**
- * Takes one fan-out job and copies the order to its part of the followers, which `pace` gets; returns how many jobs were taken. The work is
- * done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is counted in a
- * transaction of its own, and the next job is not held up by it.
+ * Takes one fan-out job as soon as `pace` allows it, and copies the order to its part of the followers; returns whether there may be
+ * more. The work is done in the transaction of the fetch, so that the job of a worker that dies is free at once; a failure is
+ * counted in a transaction of its own, and the next job is not held up by it.
  */
-export async function fanOut(services: WorkerServices, pace: Pick<CopyPace, 'noteCopies'>): Promise<number> {
+export async function fanOut(services: WorkerServices, pace: Pick<CopyPace, 'noteCopies' | 'wait'>): Promise<boolean> {
   const { db, queue, bus, log } = services
+  if (!(await pace.wait())) return true
   let job: Job<'copy.fanout'> | undefined
   try {
     await db.transaction(async trx => {
@@ -47,9 +48,9 @@ export async function fanOut(services: WorkerServices, pace: Pick<CopyPace, 'not
     log.error({ err: error, ...failed.data, tries: failed.retryCount + 1 }, 'an order could not be copied')
     await db.transaction(trx => queue.fail(trx, 'copy.fanout', failed, error))
   }
-  if (!job) return 0
+  if (!job) return false
   for (const topic of ['order.copy', 'account.prove']) bus.publish(WORK, topic, 'new')
-  return 1
+  return true
 }
 
 /** Copies an order to the followers of one part; returns the number of copies. Without a part, it is the first one. */
