@@ -3,13 +3,29 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, listWaitingAccounts, takeOrders } from '../../db/orders/claiming.ts'
 import { takeUnproven } from '../../db/orders/proving.ts'
-import type { BrokerRequestRow } from '../../db/platform/broker-requests.ts'
+import { type BrokerRequestRow, storeBrokerRequests } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
+import { readConfig } from '../../schemas/config/config.ts'
+import { openBrokers } from '../../worker/broker/brokers.ts'
+import { openHalts } from '../../worker/orders/halts.ts'
+import { Placing } from '../../worker/orders/placing.ts'
+import { openProving } from '../../worker/orders/proving.ts'
+import { openSettling } from '../../worker/orders/settle.ts'
+import { BrokerRequests } from '../../worker/platform/broker-requests.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { RequestPlaces } from '../../worker/platform/request-places.ts'
-import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+import type { WorkerServices } from '../../worker/services.ts'
+import { openSignal } from '../../worker/signal.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
-const harness = await openHarness()
+const simulator = await startSimulator({ tickMs: 50, seed: 19, limits: 'off' })
+onClose(() => simulator.close())
+simulator.faults.add({ effect: 'ignore', call: 'authorize' })
+// What is claimed stays under way for as long as a test takes.
+const harness = await openHarness({ env: { ...brokerEnv(simulator), PERMIT_MS: '60000', ORDER_TTL_MS: '120000' } })
 const { db } = harness.services
 
 const sharing = suite('places shared by partners')
@@ -192,14 +208,97 @@ proving('are taken by turns among partners, within the rooms they have', async (
   await makeQueued(greedy, { count: 5 })
   await makeQueued(modest, { count: 3 })
   await db('orders').whereIn('partner_id', [greedy.partnerId, modest.partnerId]).update({ phase: 'unproven' })
-  const take = async (rooms: { limit: number; room: number; busy: string[]; rooms: number[] }) => {
-    const taken = await takeUnproven(db, { worker: 'worker', leaseMs: 0, ...rooms })
+  const take = async (rooms: { limit: number; room: number; busy: string[]; rooms: number[] }, leaseMs = 0) => {
+    const taken = await takeUnproven(db, { worker: 'worker', leaseMs, ...rooms })
     return [greedy, modest].map(of => taken.filter(({ partnerId }) => partnerId === of.partnerId).length)
   }
   assert.equal(await take({ limit: 4, room: 4, busy: [], rooms: [] }), [2, 2])
   assert.equal(await take({ limit: 9, room: 1, busy: [greedy.partnerId], rooms: [2] }), [2, 1])
   assert.equal(await take({ limit: 9, room: 9, busy: [greedy.partnerId], rooms: [0] }), [0, 3])
+  // No other worker gets those that one has for a while.
+  for (const left of [
+    [5, 3],
+    [0, 0]
+  ])
+    assert.equal(await take({ limit: 9, room: 9, busy: [], rooms: [] }, 600_000), left)
+})
+
+const serving = suite('a worker of which one partner wants all places')
+
+/** What a worker has open, beside a broker that is silent when accounts are opened: what begins does not end before `end`. */
+function openWorker() {
+  const brokers = openBrokers(readConfig(harness.env), harness.services.log)
+  const open = { ...harness.services, brokers, worker: 'worker', clock: systemClock, changes: openSignal() }
+  const end = async (part: { drain(): Promise<void> }) => {
+    const closed = brokers.close()
+    simulator.faults.set({ down: true })
+    await Promise.all([closed, part.drain()])
+    simulator.faults.set({ down: false })
+  }
+  return { services: open satisfies WorkerServices, end }
+}
+
+serving('claims no more of its orders than its share, and the others’', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  const { services, end } = openWorker()
+  const placing = new Placing(services, openSettling(services), openHalts(services), () => {}, 4)
+  const [first = '', second = '', ...more] = await makeQueued(greedy, { count: 4 })
+  await placing.claim([first, second])
+  await placing.claim([...more, ...(await makeQueued(modest))])
+  const phases = ({ partnerId }: TestPartner) =>
+    db('orders').where({ partner_id: partnerId }).orderBy('phase').pluck('phase')
+  assert.equal(await phases(greedy), ['queued', 'queued', 'sending', 'sending'])
+  assert.equal(await phases(modest), ['sending'])
+  placing.stop()
+  await end(placing)
+})
+
+serving('proves no more of its accounts than its share, and the others’', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  await makeQueued(greedy, { count: 4 })
+  await makeQueued(modest, { count: 1 })
+  await db('orders').whereIn('partner_id', [greedy.partnerId, modest.partnerId]).update({ phase: 'unproven' })
+  const { services, end } = openWorker()
+  const accounts = openProving(services, { claim: async () => {} }, () => {}, 4)
+  const taken = async ({ partnerId }: TestPartner) =>
+    (await db('broker_accounts').where({ partner_id: partnerId }).whereNotNull('prove_at').pluck('id')).length
+  for (let times = 0; times < 2; times++) {
+    await accounts.take()
+    assert.equal([await taken(greedy), await taken(modest)], [2, 1])
+  }
+  await end(accounts)
+})
+
+serving('refuses its requests to the broker beyond what may wait, and takes the others’', async () => {
+  const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
+  const { services, end } = openWorker()
+  const places = new BrokerRequests(services, undefined as never, { underWay: 2, waiting: 4 })
+  const request = async (partner: TestPartner, count: number) => {
+    const traders = await Promise.all(Array.from({ length: count }, () => partner.makeTrader()))
+    const accounts = await db('broker_accounts')
+      .whereIn(
+        'account_id',
+        traders.map(({ accountId }) => accountId)
+      )
+      .pluck('id')
+    const { partnerId } = partner
+    const common = { kind: 'balance', partnerId, replyChannel: 'nobody', timeoutMs: 60_000 } as const
+    const requests = accounts.map(id => ({ ...common, key: id, data: { accountRowId: id } }))
+    await db.transaction(trx => storeBrokerRequests(trx, services.queue, requests))
+    return places.take('ask')
+  }
+  const refused = async ({ partnerId }: TestPartner) => {
+    const found = await db('broker_requests').where({ partner_id: partnerId, state: 'refused' }).select('error')
+    return found.map(({ error }) => error.code as string)
+  }
+  assert.is(await request(greedy, 10), 10)
+  // One is under way, two wait.
+  await until('the refusals', async () => (await refused(greedy)).length === 7)
+  assert.equal(new Set(await refused(greedy)), new Set(['RATE_LIMITED']))
+  assert.is(await request(modest, 1), 1)
+  assert.equal(await refused(modest), [])
+  await end(places)
 })
 
 claiming.after(closeAll)
-for (const tests of [sharing, requesting, proving, claiming]) tests.run()
+for (const tests of [sharing, requesting, proving, serving, claiming]) tests.run()

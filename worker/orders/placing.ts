@@ -56,7 +56,7 @@ export class Placing {
   /** Claims under way, and the lives of the orders that they got. */
   readonly #claims = new Set<Promise<unknown>>()
   readonly #underWay = new Set<Promise<void>>()
-  readonly #shares = new Shares(MAX_UNDER_WAY)
+  readonly #shares: Shares
   readonly #passedOver = new PassedOver()
   readonly #copyPlaces: CopyPlaces
   readonly #checkAllAt = { 'order.place': 0, 'order.copy': 0 }
@@ -74,8 +74,15 @@ export class Placing {
   #cancelResume: (() => void) | undefined
 
   /** `wakeCopies` is called when copies that were left for want of places may be taken. */
-  constructor(services: WorkerServices, settling: Settling, halts: Pick<Halts, 'of'>, wakeCopies: () => void) {
+  constructor(
+    services: WorkerServices,
+    settling: Settling,
+    halts: Pick<Halts, 'of'>,
+    wakeCopies: () => void,
+    places = MAX_UNDER_WAY
+  ) {
     const { db, bus, clock } = services
+    this.#shares = new Shares(places)
     this.#services = services
     this.#wakeCopies = wakeCopies
     this.#copyPlaces = new CopyPlaces(clock)

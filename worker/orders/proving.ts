@@ -34,10 +34,15 @@ export interface Proving {
 }
 
 /** `wake` is called when a place became free while accounts may be waiting for one. */
-export function openProving(services: WorkerServices, placing: Pick<Placing, 'claim'>, wake: () => void): Proving {
+export function openProving(
+  services: WorkerServices,
+  placing: Pick<Placing, 'claim'>,
+  wake: () => void,
+  places = MAX_UNDER_WAY
+): Proving {
   const { db, log } = services
   const underWay = new Map<string, Promise<void>>()
-  const shares = new Shares(MAX_UNDER_WAY)
+  const shares = new Shares(places)
   let stopped = false
   /** Whether the last round may have left accounts for want of places. */
   let waiting = false

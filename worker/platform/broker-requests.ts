@@ -35,14 +35,15 @@ type Timed = BrokerRequestRow & { overAt: number }
 export class BrokerRequests {
   readonly #services: WorkerServices
   readonly #handlers: ReturnType<typeof handlersOf>
-  readonly #places = { ask: new RequestPlaces<Timed>(PLACES), sell: new RequestPlaces<Timed>(PLACES) }
+  readonly #places: { ask: RequestPlaces<Timed>; sell: RequestPlaces<Timed> }
   /** Broker requests under way, by id. */
   readonly #underWay = new Map<string, Promise<void>>()
   readonly #cancels = new Set<() => void>()
   #stopped = false
 
-  constructor(services: WorkerServices, settling: Settling) {
+  constructor(services: WorkerServices, settling: Settling, size = PLACES) {
     this.#services = services
+    this.#places = { ask: new RequestPlaces<Timed>(size), sell: new RequestPlaces<Timed>(size) }
     this.#handlers = handlersOf(services, settling)
   }
 
