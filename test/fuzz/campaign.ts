@@ -102,9 +102,10 @@ async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise
   }
 }
 
-/** Whether the broker's response came too late for this request, which is to be sent again. */
+/** Whether the broker, or its response, came too late for this request, which is to be sent again. */
 const isLate = ({ status, text }: Heard): boolean =>
-  status === 502 && /"status":"PENDING"|no answer from the broker in time/.test(text)
+  status === 502 &&
+  /"status":"PENDING"|no answer from the broker in time|broker did not (answer|accept a connection) in time/.test(text)
 
 /** Lives one thing's life. */
 async function live(name: string, services: OpenCampaign): Promise<void> {
