@@ -152,7 +152,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     Object.assign(Object.create(log), {
       error(facts: { err?: Error } & Alarm, message: string) {
         counts.add(`log: ${message}`)
-        if (/ answered after the order was decided$/.test(message)) alarms.push(facts)
+        if (/ responded after the order was decided$/.test(message)) alarms.push(facts)
         if (facts.err && !('code' in facts.err) && trouble.length < 5) trouble.push(`${actor.name}: ${facts.err.stack}`)
       }
     }) as typeof log
