@@ -171,9 +171,9 @@ for (const [named, columns] of [
       return count > 0
     })
     await trx.commit()
-    const { status, body: answer } = await repeat
-    assert.is(status, 'phase' in columns ? 502 : 200, JSON.stringify(answer))
-    assert.is(answer.orderId, id)
+    const { status, body: returned } = await repeat
+    assert.is(status, 'phase' in columns ? 502 : 200, JSON.stringify(returned))
+    assert.is(returned.orderId, id)
     assert.is((await db('orders').where({ client_order_id: body.clientOrderId })).length, 0)
   })
 

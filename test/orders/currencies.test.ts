@@ -29,9 +29,9 @@ await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
 /** A trader with an account in the currency; the service receives the currency, or reads it from the broker. */
-function makeTrader(currency: string, { told = true } = {}): Promise<TestTrader> {
+function makeTrader(currency: string, { given = true } = {}): Promise<TestTrader> {
   const accountId = newAccountId()
-  return partner.makeTrader({ accountId, token: `sim-${accountId}-${currency}`, currency: told ? currency : null })
+  return partner.makeTrader({ accountId, token: `sim-${accountId}-${currency}`, currency: given ? currency : null })
 }
 const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
   traderExternalId,
@@ -71,7 +71,7 @@ if (v3) {
   }
 
   placing('uses the rate of the moment, and takes an unknown currency from the broker', async () => {
-    const trader = await makeTrader('GBP', { told: false })
+    const trader = await makeTrader('GBP', { given: false })
     simulator.engine.rates.set('GBP', 0.5)
     const first = await until('the new rate', async () => {
       const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
@@ -87,9 +87,9 @@ if (v3) {
     const { traderExternalId } = trader
     const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 4, takeProfit: 20 }
     const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
-    const answer = await partner.call(placeMultiplierOrder, { body })
-    assert.is(answer.status, 200, JSON.stringify(answer.body))
-    assert.equal([answer.body.stakeInAccount, answer.body.stopLoss, answer.body.takeProfit], [9.21, 4, 20])
+    const response = await partner.call(placeMultiplierOrder, { body })
+    assert.is(response.status, 200, JSON.stringify(response.body))
+    assert.equal([response.body.stakeInAccount, response.body.stopLoss, response.body.takeProfit], [9.21, 4, 20])
     const [contract] = contractsOf(trader)
     assert.equal([contract?.stake, contract?.stopLoss, contract?.takeProfit], ['9.21', '4.00', '20.00'])
     const positions = await partner.call(listOpenPositions, { query: { traderExternalId } })
@@ -103,9 +103,9 @@ placing('is refused without a rate, and nothing is bought', async () => {
   let bought = 0
   // A rate read a moment ago still holds.
   const { body } = await until('a refusal for want of a rate', async () => {
-    const answer = await partner.call(placeBinaryOrder, { body: order(trader) })
-    if (answer.status === 200) bought += 1
-    return answer.status === 422 && answer
+    const response = await partner.call(placeBinaryOrder, { body: order(trader) })
+    if (response.status === 200) bought += 1
+    return response.status === 422 && response
   })
   assert.is(body.error, 'INVALID_CONTRACT')
   assert.match(body.message, /no exchange rate from USD to AUD/)
@@ -139,12 +139,12 @@ if (v3) {
         simulator.faults.add({ effect, call: 'buy', loginid: trader.accountId, times: 1 })
         const { traderExternalId } = trader
         const limits = { traderExternalId, clientOrderId: randomUUID(), asset: 'R_100', stake: 10 }
-        const answer =
+        const response =
           kind === 'BINARY'
             ? await partner.call(placeBinaryOrder, { body: order(trader) })
             : await partner.call(placeMultiplierOrder, { body: { ...limits, direction: 'up', multiplier: 40 } })
-        assert.is(answer.status, 200, JSON.stringify(answer.body))
-        assert.equal([answer.body.stakeInAccount, answer.body.buyPrice], [1543, 1543])
+        assert.is(response.status, 200, JSON.stringify(response.body))
+        assert.equal([response.body.stakeInAccount, response.body.buyPrice], [1543, 1543])
         assert.is(contractsOf(trader).length, 1)
       }
     })
@@ -153,13 +153,13 @@ if (v3) {
   doubtful('has its amount committed before the purchase is sent', async () => {
     const trader = await makeTrader('EUR')
     simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: trader.accountId, times: 1 })
-    const answer = partner.call(placeBinaryOrder, { body: order(trader) })
+    const response = partner.call(placeBinaryOrder, { body: order(trader) })
     const { db } = harness.services
     const row = await until('the amount on the row', () =>
       db('orders').where({ account_id: trader.accountId, phase: 'sending' }).whereNotNull('stake_in_account').first()
     )
     assert.equal([row.stake_in_account, row.exchange_rate, row.buy_price], ['9.21', '0.9214', null])
-    assert.is((await answer).body.status, 'FAILED')
+    assert.is((await response).body.status, 'FAILED')
     assert.is(contractsOf(trader).length, 0)
   })
 }

@@ -13,7 +13,7 @@ import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
 // Much longer than the others may wait.
-const ANSWER_MS = 60_000
+const RESPONSE_TIMEOUT_MS = 60_000
 const OTHERS_MS = 15_000
 
 const simulator = await startSimulator({ tickMs: 20, seed: 5, limits: 'off' })
@@ -21,7 +21,7 @@ onClose(() => simulator.close())
 const harness = await openHarness({
   env: {
     ...brokerEnv(simulator),
-    BROKER_ANSWER_TIMEOUT_MS: String(ANSWER_MS),
+    BROKER_ANSWER_TIMEOUT_MS: String(RESPONSE_TIMEOUT_MS),
     ORDER_TTL_MS: '30000',
     PERMIT_MS: '500',
     RECONCILE_AFTER_MS: '1000',

@@ -1,6 +1,6 @@
 // test in a process of its own
 // test once for each dialect
-// Orders in doubt: the buy was sent, perhaps executed, and no answer came. What the account shows decides,
+// Orders in doubt: the buy was sent, perhaps executed, and no response came. What the account shows decides,
 // and nothing is ever sent twice.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
@@ -93,10 +93,10 @@ doubt('holds back the other orders of its account, which go on in order of arriv
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'mute')
   const bodies = [order(traderExternalId), order(traderExternalId), order(traderExternalId)]
-  const answers = []
+  const responses = []
   const { permitMs } = worker.services.config
   for (const body of bodies) {
-    answers.push(partner.call(placeBinaryOrder, { body }))
+    responses.push(partner.call(placeBinaryOrder, { body }))
     await until('the order', async () => {
       const { body: page } = await partner.call(listOrders, { query: { traderExternalId } })
       return page.data.some((entry: { clientOrderId: string }) => entry.clientOrderId === body.clientOrderId)
@@ -105,7 +105,7 @@ doubt('holds back the other orders of its account, which go on in order of arriv
     if (body === bodies[0]) await swallowed(accountId)
     worker.services.config.permitMs = 4000
   }
-  const ended = await Promise.all(answers)
+  const ended = await Promise.all(responses)
   worker.services.config.permitMs = permitMs
   assert.equal(
     ended.map(({ body }) => body.status),
@@ -138,18 +138,18 @@ const statusOf = async (traderExternalId: string) => {
 doubt('with two contracts that could be its own adopts neither: it is in review', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'mute')
-  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await until('the contract', () => contractsOf(accountId)[0])
   // The trader buys the same with another program under the same application.
   await buyBeside(accountId, appIds[dialect])
-  const { status, body } = await answer
+  const { status, body } = await response
   assert.is(status, 502)
   assert.is(body.status, 'PENDING')
   assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
   assert.is(contractsOf(accountId).length, 2)
 })
 
-const fate = dialect === 'v3' ? 'is told apart by its application' : 'is left to the operator'
+const fate = dialect === 'v3' ? 'is distinguished by its application' : 'is left to the operator'
 const expected = dialect === 'v3' ? ['FAILED', 'BROKER_UPSTREAM'] : ['PENDING', 'REVIEW_REQUIRED']
 
 doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that ${fate}`, async () => {
@@ -157,13 +157,13 @@ doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that
   spoil(accountId, 'ignore')
   const usual = worker.services.config.reconcileAfterMs
   worker.services.config.reconcileAfterMs = 7000
-  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await swallowed(accountId)
   const sentAt = Date.now()
   // Past the permit and what the broker's whole seconds hide, but while our own purchase might still have come.
   await until('that moment', () => Date.now() > sentAt + 500 + 4700)
   await buyBeside(accountId, otherApp)
-  await answer
+  await response
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   worker.services.config.reconcileAfterMs = usual
   assert.equal(await statusOf(traderExternalId), expected)
@@ -173,10 +173,10 @@ doubt(`whose buy never ran, of a trader who trades by other means too: an equal 
   const { traderExternalId, accountId } = await partner.makeTrader()
   await buyBeside(accountId, otherApp, { contractType: 'PUT', asset: 'R_50' })
   spoil(accountId, 'ignore')
-  const answer = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await swallowed(accountId)
   await buyBeside(accountId, otherApp)
-  await answer
+  await response
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   assert.equal(await statusOf(traderExternalId), expected)
   assert.is(contractsOf(accountId).length, 2)
@@ -188,10 +188,10 @@ doubt(
     const { traderExternalId, accountId } = await partner.makeTrader()
     spoil(accountId, 'ignore')
     const body = order(traderExternalId)
-    const answer = partner.call(placeBinaryOrder, { body })
+    const response = partner.call(placeBinaryOrder, { body })
     await swallowed(accountId)
     await buyBeside(accountId, appIds[dialect], { stake: '2' })
-    assert.is((await answer).body.status, 'FAILED')
+    assert.is((await response).body.status, 'FAILED')
     assert.equal(await statusOf(traderExternalId), ['FAILED', 'BROKER_UPSTREAM'])
     assert.is((await partner.call(placeBinaryOrder, { body })).body.status, 'CLOSED')
     assert.is(contractsOf(accountId).length, 2)
@@ -218,7 +218,7 @@ async function makeReview() {
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'mute')
   const body = order(traderExternalId)
-  const answer = partner.call(placeBinaryOrder, { body })
+  const response = partner.call(placeBinaryOrder, { body })
   await until('the contract', () => contractsOf(accountId)[0])
   const session = await worker.services.brokers
     .of(dialect)
@@ -234,7 +234,7 @@ async function makeReview() {
     barrier: null
   } as const
   await session.buy(twin, { beforeSend: () => {}, maxPrice: '1' })
-  const { body: refused } = await answer
+  const { body: refused } = await response
   return { body, orderId: refused.orderId as string, accountId }
 }
 const operator = async (...args: string[]) => {

@@ -163,7 +163,7 @@ committing('whose settings cannot keep it is reported', async () => {
   await configure('full_page_writes = on')
   await until('the setting', async () => (await readDurability(harness.services.db)).off.length === 0, WAIT_MS)
 
-  // To the server whoever asks for replication is a standby.
+  // To the server, whoever requests replication is a standby.
   const standby = new pg.Client({
     connectionString: postgres.url,
     application_name: 'standby',
@@ -259,7 +259,7 @@ claiming('whose commit did not reach the standby sends nothing, and is given bac
   assert.is((await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })).body.status, 'CLOSED')
   await stopBetweenTransactions(worker)
   harness.services.config.orderTtlMs = 60_000
-  const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
+  const response = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
   await until('the order', async () => (await phaseOf(accountId)) === 'queued', WAIT_MS)
   await withoutStandby(async () => {
     worker.kill('SIGCONT')
@@ -275,7 +275,7 @@ claiming('whose commit did not reach the standby sends nothing, and is given bac
     await worker.line(/trying again|failed/)
     assert.is(contractsOf(accountId).length, 1)
   })
-  const { body } = await answer
+  const { body } = await response
   assert.is(body.status, 'CLOSED', JSON.stringify(body))
   assert.is(contractsOf(accountId).length, 2)
   worker.kill('SIGTERM')
@@ -300,7 +300,7 @@ claiming(
     for (let claimed = false; !claimed; placed++) {
       assert.ok(placed < 20, 'no claim could be caught')
       const { release } = wire.hold(() => true, 'back')
-      const answer = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
+      const response = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
       claimed = await until(
         'the claim',
         async () => {
@@ -315,7 +315,7 @@ claiming(
       // The claim is committed, its acknowledgement is held: now every connection breaks.
       if (claimed) wire.cut()
       release()
-      const { body } = await answer
+      const { body } = await response
       assert.is(body.status, 'CLOSED', JSON.stringify(body))
     }
     assert.is(contractsOf(accountId).length, placed)

@@ -53,15 +53,15 @@ alone('a request gets 502 within its time to live, nothing is placed, and the sa
   const { traderExternalId, accountId } = await partner.makeTrader()
   const body = order(traderExternalId)
   const startedAt = performance.now()
-  const answer = await call(impatient.address, placeBinaryOrder, { body, headers: { authorization } })
-  assert.is(answer.status, 502)
-  assert.is(answer.body.error, 'BROKER_UPSTREAM')
-  assert.is(answer.body.status, 'FAILED')
+  const response = await call(impatient.address, placeBinaryOrder, { body, headers: { authorization } })
+  assert.is(response.status, 502)
+  assert.is(response.body.error, 'BROKER_UPSTREAM')
+  assert.is(response.body.status, 'FAILED')
   assert.ok(performance.now() - startedAt < 3000)
   await startWorkers(1)
   const again = await send(0, body)
   assert.is(again.status, 200, JSON.stringify(again.body))
-  assert.is(again.body.orderId, answer.body.orderId)
+  assert.is(again.body.orderId, response.body.orderId)
   assert.is(simulator.ledger().filter(({ loginid }) => loginid === accountId).length, 1)
 })
 
@@ -74,12 +74,12 @@ many('buy 200 contracts, return the same to each pair, and every result as the b
   const bodies = Array.from({ length: 200 }, (_, index) =>
     order((traders[index % 50] as { traderExternalId: string }).traderExternalId)
   )
-  const answers = await Promise.all(bodies.flatMap(body => [send(0, body), send(1, body)]))
+  const responses = await Promise.all(bodies.flatMap(body => [send(0, body), send(1, body)]))
   const ledger = simulator.ledger().slice(before)
   assert.is(ledger.length, 200)
   const contracts = new Map(ledger.map(entry => [String(entry.contractId), entry]))
-  for (let index = 0; index < answers.length; index += 2) {
-    const [a, b] = [answers[index], answers[index + 1]] as [TestResponse, TestResponse]
+  for (let index = 0; index < responses.length; index += 2) {
+    const [a, b] = [responses[index], responses[index + 1]] as [TestResponse, TestResponse]
     assert.is(a.status, 200, JSON.stringify(a.body))
     assert.equal(a.body, b.body)
     const contract = contracts.get(a.body.brokerOrderId as string)

@@ -60,8 +60,8 @@ const orderOf = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
 /** Places an order of a scope that is halted no longer, of which a worker may know a moment later, and refuse the order until then. */
 const place = (of: TestPartner, body: object) =>
   until('the order to be placed', async () => {
-    const answer = await of.call(placeBinaryOrder, { body })
-    return answer.body.error !== 'TRADING_HALTED' && answer
+    const response = await of.call(placeBinaryOrder, { body })
+    return response.body.error !== 'TRADING_HALTED' && response
   })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
@@ -94,13 +94,13 @@ placing('is refused for the scope alone', async () => {
       let last: number[] = []
       // The same orders again where a worker still knows of the halt before this one; what was bought once stays so.
       await until('these statuses', async () => {
-        const answers = await Promise.all([
+        const responses = await Promise.all([
           partner.call(placeBinaryOrder, { body: orders[0] }),
           partner.call(placeBinaryOrder, { body: orders[1] }),
           partner.call(placeMultiplierOrder, { body: multiplier }),
           other.call(placeBinaryOrder, { body: orders[2] })
         ])
-        last = answers.map(({ status }) => status)
+        last = responses.map(({ status }) => status)
         return last.join() === expected.join()
       }).catch(() => assert.equal(last, expected))
     })

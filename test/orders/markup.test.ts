@@ -60,12 +60,12 @@ for (const [contractType, barrier, paid] of [
     async () => {
       const trader = await partner.makeTrader()
       const body = order(trader, { contractType, ...(barrier === undefined ? {} : { barrier }) })
-      const answer = await partner.call(placeBinaryOrder, { body })
-      assert.is(answer.status, 200, JSON.stringify(answer.body))
-      assert.equal([answer.body.stake, answer.body.buyPrice], [10, paid])
+      const response = await partner.call(placeBinaryOrder, { body })
+      assert.is(response.status, 200, JSON.stringify(response.body))
+      assert.equal([response.body.stake, response.body.buyPrice], [10, paid])
       const [contract] = contractsOf(trader)
-      assert.is(answer.body.buyPrice, Number(contract?.buyPrice))
-      assert.is(answer.body.pnl, Number(contract?.profit), 'less what was paid, not less the stake')
+      assert.is(response.body.buyPrice, Number(contract?.buyPrice))
+      assert.is(response.body.pnl, Number(contract?.profit), 'less what was paid, not less the stake')
       const { data } = (await partner.call(listOrders, { query: { traderExternalId: trader.traderExternalId } })).body
       assert.equal([data[0].stake, data[0].buyPrice], [10, paid])
     }
@@ -77,9 +77,9 @@ onTop('does not have a multiplier order refused', async () => {
   const { traderExternalId } = trader
   const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 5 }
   const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
-  const answer = await partner.call(placeMultiplierOrder, { body })
-  assert.is(answer.status, 200, JSON.stringify(answer.body))
-  assert.equal([answer.body.stake, answer.body.buyPrice], [10, 10.3])
+  const response = await partner.call(placeMultiplierOrder, { body })
+  assert.is(response.status, 200, JSON.stringify(response.body))
+  assert.equal([response.body.stake, response.body.buyPrice], [10, 10.3])
 })
 
 const doubtful = suite('an order in doubt with a markup paid beside the stake')

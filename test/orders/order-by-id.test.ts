@@ -36,11 +36,11 @@ const get = (id: string, query: Record<string, string | number> = {}) =>
   partner.call(getOrder, { params: { id }, query })
 const close = (id: string) => partner.call(closeOrder, { params: { id } })
 /** Runs a request that waits for the order, and resolves once it does. */
-async function waitingFor<Result>(orderId: string, run: () => Promise<Result>): Promise<{ answer: Promise<Result> }> {
+async function waitingFor<Result>(orderId: string, run: () => Promise<Result>): Promise<{ response: Promise<Result> }> {
   await db('orders').where({ id: orderId }).update({ reply_channel: null })
-  const answer = run()
+  const response = run()
   await until('the wait', () => db('orders').where({ id: orderId }).whereNotNull('reply_channel').first())
-  return { answer }
+  return { response }
 }
 
 const reading = suite('GET /v1/orders/{id}')
@@ -92,10 +92,10 @@ reading('shows the limits and the commission of a multiplier order', async () =>
 })
 
 reading('does not match a path that takes another method', async () => {
-  const answer = await fetch(`${harness.address}/v1/orders/binary`, {
+  const response = await fetch(`${harness.address}/v1/orders/binary`, {
     headers: { authorization: `Bearer ${partner.key}` }
   })
-  assert.equal([answer.status, answer.headers.get('allow')], [405, 'POST'])
+  assert.equal([response.status, response.headers.get('allow')], [405, 'POST'])
 })
 
 const waiting = suite('GET /v1/orders/{id} with wait')
@@ -117,13 +117,13 @@ waiting('returns as soon as the order is CLOSED, by a wake-up of its own process
   const api = await startApi(harness.env)
   const { orderId } = await place()
   const input = { params: { id: orderId }, query: { wait: 30 }, headers: { authorization: `Bearer ${partner.key}` } }
-  const { answer } = await waitingFor(orderId, () =>
+  const { response } = await waitingFor(orderId, () =>
     Promise.all([call(api.address, getOrder, input), call(api.address, getOrder, input)])
   )
   const { reply_channel } = await db('orders').where({ id: orderId }).first()
   assert.is.not(reply_channel, harness.services.bus.replyChannel)
   const closed = (await close(orderId)).body
-  for (const { status, body } of await answer)
+  for (const { status, body } of await response)
     assert.equal([status, body.status, body.pnl], [200, 'CLOSED', closed.pnl])
   api.kill('SIGTERM')
   await api.ended
@@ -131,12 +131,12 @@ waiting('returns as soon as the order is CLOSED, by a wake-up of its own process
 
 waiting('returns when a waiting order FAILED', async () => {
   const { orderId } = await place()
-  const { answer } = await waitingFor(orderId, () => get(orderId, { wait: 30 }))
+  const { response } = await waitingFor(orderId, () => get(orderId, { wait: 30 }))
   await db('orders')
     .where({ id: orderId })
     .update({ phase: 'failed', error_code: 'BROKER_UPSTREAM', error_message: 'no contract' })
   harness.services.bus.publish(harness.services.bus.replyChannel, 'order', orderId)
-  const { body } = await answer
+  const { body } = await response
   assert.equal([body.status, body.error], ['FAILED', { error: 'BROKER_UPSTREAM', message: 'no contract' }])
 })
 
@@ -149,16 +149,16 @@ waiting('is bounded for each partner', async () => {
   assert.equal([status, body.error, headers.get('retry-after')], [429, 'RATE_LIMITED', '1'])
   harness.services.waits = waits
   await close(orderId)
-  assert.equal((await Promise.all(calls)).map(answer => answer.status).sort(), [200, 429])
+  assert.equal((await Promise.all(calls)).map(response => response.status).sort(), [200, 429])
 })
 
 waiting('ends with the process', async () => {
   const api = await startApi(harness.env)
   const { orderId } = await place()
   const input = { params: { id: orderId }, query: { wait: 30 }, headers: { authorization: `Bearer ${partner.key}` } }
-  const { answer } = await waitingFor(orderId, () => call(api.address, getOrder, input))
+  const { response } = await waitingFor(orderId, () => call(api.address, getOrder, input))
   api.kill('SIGTERM')
-  assert.is((await answer).body.status, 'OPEN')
+  assert.is((await response).body.status, 'OPEN')
   assert.is(await api.ended, 0)
 })
 

@@ -231,10 +231,10 @@ closing("refuses an unknown order and another partner's alike", async () => {
 closing('sells an open contract and returns it closed, the second time as well', async () => {
   const { body } = await place({ duration: 1, durationUnit: 'd' })
   await until('a sellable contract', async () => {
-    const answer = await partner.call(closeOrder, { params: { id: body.orderId } })
-    if (answer.status !== 200) return false
-    assert.is(answer.body.status, 'CLOSED')
-    assert.type(answer.body.pnl, 'number')
+    const response = await partner.call(closeOrder, { params: { id: body.orderId } })
+    if (response.status !== 200) return false
+    assert.is(response.body.status, 'CLOSED')
+    assert.type(response.body.pnl, 'number')
     return true
   })
   const again = await partner.call(closeOrder, { params: { id: body.orderId } })

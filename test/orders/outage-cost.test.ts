@@ -19,13 +19,13 @@ const ACCOUNTS = 4
 const ORDERS = 20
 const OUTAGE_MS = 10_000
 
-type Refusing = 'closes connections' | 'answers 503' | 'answers 429'
+type Refusing = 'closes connections' | 'returns 503' | 'returns 429'
 
 /** A broker that takes nothing; counts who comes. */
 async function startRefusing(how: Refusing): Promise<{ attempts(): number; port: number; server: Server }> {
   let attempts = 0
   const server = createServer((_request, response) => {
-    response.writeHead(how === 'answers 429' ? 429 : 503, { connection: 'close' }).end('{}')
+    response.writeHead(how === 'returns 429' ? 429 : 503, { connection: 'close' }).end('{}')
   })
   server.on('connection', socket => {
     attempts += 1
@@ -34,7 +34,7 @@ async function startRefusing(how: Refusing): Promise<{ attempts(): number; port:
   })
   server.on('upgrade', (_request, socket) => {
     socket.end(
-      `HTTP/1.1 ${how === 'answers 429' ? '429 Too Many Requests' : '503 Unavailable'}\r\nconnection: close\r\n\r\n`
+      `HTTP/1.1 ${how === 'returns 429' ? '429 Too Many Requests' : '503 Unavailable'}\r\nconnection: close\r\n\r\n`
     )
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -85,11 +85,11 @@ async function openGround(env: Record<string, string>) {
 async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise<OutageCost> {
   const { read, place } = ground
   const before = await read()
-  const answers = Array.from({ length: ORDERS }, (_, index) => place(index).catch(() => undefined))
+  const responses = Array.from({ length: ORDERS }, (_, index) => place(index).catch(() => undefined))
   const over = performance.now() + OUTAGE_MS
   await until('the end of the outage', () => performance.now() > over, OUTAGE_MS + 5000)
   const after = await read()
-  void Promise.allSettled(answers)
+  void Promise.allSettled(responses)
   return { transactions: after.transactions - before.transactions, walBytes: after.walBytes - before.walBytes }
 }
 
@@ -101,7 +101,7 @@ function isCheap({ transactions, walBytes }: OutageCost): void {
 
 const outage = suite(`20 orders on 4 accounts while the broker`)
 
-for (const how of ['closes connections', 'answers 503', 'answers 429'] as const) {
+for (const how of ['closes connections', 'returns 503', 'returns 429'] as const) {
   outage(`${how} for 10 s cost few attempts, transactions and bytes`, async () => {
     const broker = await startRefusing(how)
     const ground = await openGround({

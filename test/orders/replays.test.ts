@@ -15,9 +15,9 @@ const bought = { broker_order_id: '1', buy_price: '2', opened_at: new Date(), pa
 const failed = { phase: 'failed', error_message: 'no' }
 
 /** How an order may stand, as columns, and what a repeat of it gets. */
-const orders: Record<string, { columns: object; status: number; answer: string }> = {
+const orders: Record<string, { columns: object; status: number; expected: string }> = {
   // No worker runs: the request waits for as long as it may, and says that the outcome is not known.
-  'in review': { columns: { phase: 'review' }, status: 502, answer: 'PENDING' },
+  'in review': { columns: { phase: 'review' }, status: 502, expected: 'PENDING' },
   'in doubt': {
     columns: {
       phase: 'sending',
@@ -27,15 +27,15 @@ const orders: Record<string, { columns: object; status: number; answer: string }
       resolve_at: new Date(Date.now() + 3_600_000)
     },
     status: 502,
-    answer: 'PENDING'
+    expected: 'PENDING'
   },
-  open: { columns: { phase: 'open', ...bought }, status: 200, answer: 'OPEN' },
+  open: { columns: { phase: 'open', ...bought }, status: 200, expected: 'OPEN' },
   closed: {
     columns: { phase: 'closed', ...bought, pnl: '1.9', closed_at: new Date() },
     status: 200,
-    answer: 'CLOSED'
+    expected: 'CLOSED'
   },
-  refused: { columns: { ...failed, error_code: 'INVALID_CONTRACT' }, status: 422, answer: 'INVALID_CONTRACT' }
+  refused: { columns: { ...failed, error_code: 'INVALID_CONTRACT' }, status: 422, expected: 'INVALID_CONTRACT' }
 }
 
 const reject = (trader: TestTrader) =>
@@ -113,14 +113,14 @@ const unique = (columns: object, orderId: string) => ('broker_order_id' in colum
 const replays = suite('POST /v1/orders/binary again, after the account changed')
 
 for (const [account, { change, fresh }] of Object.entries(accounts)) {
-  for (const [order, { columns, status, answer }] of Object.entries(orders)) {
+  for (const [order, { columns, status, expected }] of Object.entries(orders)) {
     replays(`returns an order that is ${order}, its account being ${account}`, async () => {
       const { trader, clientOrderId, orderId } = await makeOrder(columns)
       await change(trader)
       const again = await partner.call(placeBinaryOrder, request(trader, clientOrderId))
       assert.is(again.status, status, JSON.stringify(again.body))
       assert.is(again.headers.get('idempotent-replayed'), 'true')
-      assert.is(again.body.error === 'INVALID_CONTRACT' ? again.body.error : again.body.status, answer)
+      assert.is(again.body.error === 'INVALID_CONTRACT' ? again.body.error : again.body.status, expected)
       if (status !== 422) assert.is(again.body.orderId, orderId)
       const other = await partner.call(placeBinaryOrder, request(trader, clientOrderId, 3))
       assert.equal([other.body.error, other.body.orderId], ['CLIENT_ORDER_ID_REUSED', orderId])

@@ -66,12 +66,12 @@ const ended = (status: StatusOfEnd | null, sellPrice: string, profit: string, re
   profit,
   ...rest
 })
-const told = { payout: null, buyPrice: null, profit: null }
+const unreported = { payout: null, buyPrice: null, profit: null }
 
 pure('believes every end that a contract can have', () => {
   const ends: [OwnContract, ContractState][] = [
     [option, won],
-    [option, { ...won, ...told }],
+    [option, { ...won, ...unreported }],
     [
       { ...option, payout: null },
       { ...won, payout: null }

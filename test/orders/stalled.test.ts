@@ -1,6 +1,6 @@
 // test in the full run only
 // test once for each dialect
-// A purchase that stands somewhere on the way while everybody stops waiting for it. From a sender that lives it must
+// A purchase that is held up on the way while everybody stops waiting for it. From a sender that lives it must
 // never arrive once its order counts as absent, however long the network keeps it. A sender that was killed can break
 // nothing off: its machine goes on delivering for a while, and until that is over its order does not count as absent.
 import { randomUUID } from 'node:crypto'
@@ -70,15 +70,15 @@ async function makeStalled() {
   }
 }
 
-/** A stalled order whose worker was killed once the purchase was on its way; `answer` is what its client will get. */
+/** A stalled order whose worker was killed once the purchase was on its way; `response` is what its client will receive. */
 async function killMidway() {
   const killed = await startWorker(harness.env)
   const stalled = await makeStalled()
-  const answer = stalled.place()
+  const response = stalled.place()
   await until('the purchase', () => stalled.bytes() > 0)
   killed.kill('SIGKILL')
   await killed.ended
-  return { ...stalled, answer }
+  return { ...stalled, response }
 }
 
 const orderOf = async (accountId: string) => {
@@ -111,7 +111,7 @@ stalled('never arrives once its order was given up, and the same id buys once', 
 })
 
 stalled('of a worker that was killed arrives while its order is still in doubt, and is known', async () => {
-  const { accountId, contracts, release, answer } = await killMidway()
+  const { accountId, contracts, release, response } = await killMidway()
   const worker = await startTestWorker(withCrashed(60_000))
   await until('looks that would have been enough', async () => (await orderOf(accountId)).checks >= 2, 20_000)
   assert.is((await orderOf(accountId)).phase, 'sending')
@@ -120,16 +120,16 @@ stalled('of a worker that was killed arrives while its order is still in doubt, 
   // Where the broker does not report whose it is, one bought too long after it was sent is for the operator.
   const ends = dialect === 'v3' ? ['closed'] : ['closed', 'review']
   await until('a decision', async () => ends.includes((await orderOf(accountId)).phase), 20_000)
-  await answer
+  await response
   assert.equal((await auditOf(accountId)).findings, [])
   assert.is(contracts().length, 1)
   await worker.stop()
 })
 
 stalled('of a worker that was killed, arriving after all that, is found by the audit', async () => {
-  const { accountId, place, contracts, release, answer } = await killMidway()
+  const { accountId, place, contracts, release, response } = await killMidway()
   const worker = await startTestWorker(withCrashed(100))
-  assert.is((await answer).body.status, 'FAILED')
+  assert.is((await response).body.status, 'FAILED')
   assert.is((await place()).status, 200)
   release()
   await until('two contracts', () => contracts()[1])
@@ -146,7 +146,7 @@ stalled('of a worker that was killed, arriving after all that, is found by the a
 })
 
 stalled('of a worker that was killed may arrive at the last moment and still take the broker its time', async () => {
-  const { accountId, release, answer } = await killMidway()
+  const { accountId, release, response } = await killMidway()
   const crashedMs = 3000
   const { id } = await orderOf(accountId)
   const times = { crashedMs, reconcileAfterMs: RECONCILE_AFTER_MS }
@@ -162,7 +162,7 @@ stalled('of a worker that was killed may arrive at the last moment and still tak
     [accountId]
   )
   assert.ok(Number(rows[0].ms) >= crashedMs + RECONCILE_AFTER_MS, `given up ${rows[0].ms} ms after its permit`)
-  assert.is((await answer).body.status, 'FAILED')
+  assert.is((await response).body.status, 'FAILED')
   release()
   await worker.stop()
 })

@@ -49,8 +49,8 @@ stopping('leaves an order that waits behind one at the broker to another worker,
   await until('the order behind it', async () => (await ordersOf('queued')).length === 1)
   const begun = performance.now()
   await Promise.all([first.stop(), slow])
-  const answer = await waiting
-  assert.equal([(await slow).status, answer.status], [200, 200], JSON.stringify(answer.body))
+  const response = await waiting
+  assert.equal([(await slow).status, response.status], [200, 200], JSON.stringify(response.body))
   assert.ok(performance.now() - begun < TTL_MS / 2)
   const senders = (await ordersOf('open')).map(({ sender }) => sender)
   assert.equal(senders.filter(sender => sender === second.services.worker).length, 1)

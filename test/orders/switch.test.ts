@@ -103,7 +103,7 @@ for (const from of dialects) {
     })
     assert.is(multiplier.status, 'OPEN', JSON.stringify(multiplier))
     simulator.faults.add({ effect: 'mute', call: 'buy', loginid: doubted.accountId, times: 1 })
-    const unanswered = partner.call(placeBinaryOrder, { body: order(doubted) })
+    const response = partner.call(placeBinaryOrder, { body: order(doubted) })
     await until('the contract in doubt', () => contractsOf(doubted)[0])
 
     const { unfinishedElsewhere, brokerDialect } = await setBroker(partner.partnerId, to, appIds[to])
@@ -121,7 +121,7 @@ for (const from of dialects) {
     simulator.next.front.cutAll()
     const sold = await partner.call(closeMultiplierOrder, { params: { orderId: multiplier.orderId } })
     assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
-    const { body: adopted } = await unanswered
+    const { body: adopted } = await response
     const ended = await closed(partner, [open.orderId, adopted.orderId, multiplier.orderId])
     assert.is(
       ended.find(({ orderId }) => orderId === adopted.orderId)?.brokerOrderId,

@@ -63,9 +63,9 @@ collecting('refuses every field that is missing or breaks its limits, naming it'
     { metadata: [] },
     { metadata: 'text' }
   ]) {
-    const answer = await partner.call(collectTrade, { body: record(broken) })
-    assert.is(answer.status, 400, JSON.stringify(broken))
-    assert.is(answer.body.details[0].path, `/body/${Object.keys(broken)[0]}`)
+    const response = await partner.call(collectTrade, { body: record(broken) })
+    assert.is(response.status, 400, JSON.stringify(broken))
+    assert.is(response.body.details[0].path, `/body/${Object.keys(broken)[0]}`)
   }
   assert.is((await partner.call(listTradeHistory)).body.data.length, 0)
 })
@@ -81,9 +81,9 @@ collecting('refuses metadata that is too large, too deep or cannot be stored', a
     ['/a/0', record({ metadata: { a: ['b\ud800'] } })],
     ['', record({ metadata: { 'a\u0000': 1 } })]
   ] as const) {
-    const answer = await partner.call(collectTrade, { body })
-    assert.is(answer.status, 400)
-    assert.is(answer.body.details[0].path, `/body/metadata${path}`)
+    const response = await partner.call(collectTrade, { body })
+    assert.is(response.status, 400)
+    assert.is(response.body.details[0].path, `/body/metadata${path}`)
   }
   for (const body of [deep, record({ metadata: { wide: Array(200_000).fill(0) } })])
     assert.is((await partner.call(collectTrade, { body })).status, 413)
@@ -113,9 +113,9 @@ collecting('records a contract once for each partner, and returns whether it was
 collecting('records a contract once when it is reported many times at once', async () => {
   const partner = await harness.makePartner()
   const body = record()
-  const answers = await Promise.all(Array.from({ length: 10 }, () => partner.call(collectTrade, { body })))
-  assert.is(new Set(answers.map(({ body }) => body.tradeId)).size, 1)
-  assert.is(answers.filter(({ body }) => !body.duplicate).length, 1)
+  const responses = await Promise.all(Array.from({ length: 10 }, () => partner.call(collectTrade, { body })))
+  assert.is(new Set(responses.map(({ body }) => body.tradeId)).size, 1)
+  assert.is(responses.filter(({ body }) => !body.duplicate).length, 1)
 })
 
 collecting('reads ISO dates, with and without time and zone, and epochs', () => {

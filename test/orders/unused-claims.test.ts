@@ -67,15 +67,17 @@ suspended(
     const worker = await startWorker({ ...harness.env, ...withClockThatJumps(40_000) })
     const held = wire.holdNew()
     const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
-    const answer = partner.call(placeBinaryOrder, { body: { traderExternalId, clientOrderId: randomUUID(), ...terms } })
-    answer.catch(() => {})
+    const response = partner.call(placeBinaryOrder, {
+      body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+    })
+    response.catch(() => {})
     await until('the claim', async () => (await order()).phase === 'sending', WAIT_MS)
     await until('its connection', () => held.bytes() > 0, WAIT_MS)
     const { attempt } = await order()
     worker.kill('SIGUSR2')
     await worker.line(/the wall clock jumped/)
     held.release()
-    const { body } = await answer
+    const { body } = await response
     assert.is(body.status, 'CLOSED', JSON.stringify(body))
     assert.is((await order()).attempt, attempt + 1)
     assert.ok(worker.lines.some(line => /PermitExpired.*an order was not sent/.test(line)))

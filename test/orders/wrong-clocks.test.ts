@@ -132,11 +132,11 @@ wrong('is named by the doctor, in its log, its metric and its readiness', async 
   assert.ok(clocks?.found.includes(named!.worker), clocks?.found)
   // Served a moment after the worker has begun to work.
   const read = async (path: string): Promise<string> => {
-    const answer = async () => {
+    const readOnce = async () => {
       const response = await fetch(`http://127.0.0.1:${metricsPort}${path}`).catch(() => undefined)
       return response?.ok && response.text()
     }
-    return until(path, answer, WAIT_MS)
+    return until(path, readOnce, WAIT_MS)
   }
   assert.match(await read('/readyz'), /^ready\nthis machine's clock is [23]\.\d s off the database's/)
   assert.match(await read('/metrics'), /^service_clock_offset_seconds [23](\.\d+)?$/m)
