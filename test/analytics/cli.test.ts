@@ -28,7 +28,7 @@ while (await addUpAnalytics(db));
 const analytics = suite('operator analytics')
 
 analytics('draws the last days, and has the same as JSON', async () => {
-  const [drawn, told] = await Promise.all([
+  const [drawn, asJson] = await Promise.all([
     operator(harness.env, 'analytics', '--mode', 'DEMO'),
     operator(harness.env, 'analytics', '--mode', 'DEMO', '--partner', partner.partnerId, '--days', '5', '--json')
   ])
@@ -36,7 +36,7 @@ analytics('draws the last days, and has the same as JSON', async () => {
   assert.match(drawn.stdout, /USD {2}5 contracts, stakes 50\.00, markup 1\.25/)
   assert.match(drawn.stdout, new RegExp(`${ago(50).toISOString().slice(0, 10)} +3 +1 +30\\.00 +0\\.75 +█+`))
   assert.is(drawn.stdout.match(/^\d{4}-\d\d-\d\d/gm)?.length, 30)
-  const { data, complete } = JSON.parse(told.stdout)
+  const { data, complete } = JSON.parse(asJson.stdout)
   assert.equal([data.length, complete], [5, true])
   assert.is(
     data.reduce((sum: number, { contracts }: { contracts: number }) => sum + contracts, 0),

@@ -244,15 +244,19 @@ marketplace('shows what bots brought, from the ledger', async () => {
 const csv = suite('CSV')
 const csvOf = async (path: string, query: Record<string, string>, accept = 'text/csv') => {
   const headers = { authorization: `Bearer ${partner.key}`, accept }
-  const answer = await fetch(`${address}${path}?${new URLSearchParams(query)}`, { headers })
-  return { answer, lines: (await answer.text()).split('\r\n') }
+  const response = await fetch(`${address}${path}?${new URLSearchParams(query)}`, { headers })
+  return { response, lines: (await response.text()).split('\r\n') }
 }
 
 csv('has a header line, the rows, and in header fields what is not in the rows', async () => {
-  const { answer, lines } = await csvOf('/v1/analytics/revenue', { ...inOctober, groupBy: 'asset', interval: 'month' })
-  assert.match(answer.headers.get('content-type') ?? '', /^text\/csv/)
-  assert.is(answer.headers.get('x-complete'), 'false')
-  assert.ok(Date.parse(answer.headers.get('x-as-of') ?? '') > Date.now() - 60_000)
+  const { response, lines } = await csvOf('/v1/analytics/revenue', {
+    ...inOctober,
+    groupBy: 'asset',
+    interval: 'month'
+  })
+  assert.match(response.headers.get('content-type') ?? '', /^text\/csv/)
+  assert.is(response.headers.get('x-complete'), 'false')
+  assert.ok(Date.parse(response.headers.get('x-as-of') ?? '') > Date.now() - 60_000)
   assert.equal(lines.slice(0, 2), [
     'start,currency,group,contracts,traders,stake,payout,markup,markupUnknown,commission,tradersPnl',
     '2026-10-01T00:00:00.000Z,EUR,R_50,1,1,8.57,0,0.3,0,0,-10'
@@ -261,9 +265,9 @@ csv('has a header line, the rows, and in header fields what is not in the rows',
 })
 
 csv('quotes text, and keeps a program from taking it for a formula', async () => {
-  const { answer, lines } = await csvOf('/v1/analytics/traders', { ...inOctober, sort: 'lastTradeAt', limit: '1' })
+  const { response, lines } = await csvOf('/v1/analytics/traders', { ...inOctober, sort: 'lastTradeAt', limit: '1' })
   assert.match(lines[1] ?? '', /^"'=SUM\(A1\), ""ben""",USD,1,/)
-  assert.ok(answer.headers.get('x-next-cursor'))
+  assert.ok(response.headers.get('x-next-cursor'))
   const activities = await csvOf('/v1/analytics/activity', inOctober)
   assert.match(activities.lines[0] ?? '', /failedBy,inDoubt,answerMs\.p50,answerMs\.p99$/)
   assert.match(activities.lines[4] ?? '', /,"\{""BROKER_UPSTREAM"":1\}",0,,$/)
@@ -272,11 +276,11 @@ csv('quotes text, and keeps a program from taking it for a formula', async () =>
 csv('comes only to those who prefer it, and refusals are JSON', async () => {
   for (const accept of ['*/*', 'application/json', 'application/json, text/csv;q=0.5'])
     assert.match(
-      (await csvOf('/v1/analytics/revenue', inOctober, accept)).answer.headers.get('content-type') ?? '',
+      (await csvOf('/v1/analytics/revenue', inOctober, accept)).response.headers.get('content-type') ?? '',
       'json'
     )
-  const { answer, lines } = await csvOf('/v1/analytics/revenue', { timezone: 'Nowhere/Land' })
-  assert.equal([answer.status, JSON.parse(lines[0] ?? '').error], [400, 'VALIDATION_FAILED'])
+  const { response, lines } = await csvOf('/v1/analytics/revenue', { timezone: 'Nowhere/Land' })
+  assert.equal([response.status, JSON.parse(lines[0] ?? '').error], [400, 'VALIDATION_FAILED'])
 })
 
 csv.after(closeAll)

@@ -135,11 +135,11 @@ function grouped<T>(list: T[], keyOf: (each: T) => string): Map<string, T[]> {
 }
 
 async function ofRevenue(trx: Db, question: Question, orders: OrderRow[]): Promise<Comparison> {
-  const answer = await readRevenue(trx, question)
-  return () => compareRevenue(answer, question, orders)
+  const revenue = await readRevenue(trx, question)
+  return () => compareRevenue(revenue, question, orders)
 }
 
-function compareRevenue(answer: Revenue, question: Question, orders: OrderRow[]): string[] {
+function compareRevenue(revenue: Revenue, question: Question, orders: OrderRow[]): string[] {
   const { groupBy, from } = question
   const expected = new Map<string, object>()
   const keyOf = (bucket: string, currency: string | null, group: string | null) => `${bucket} ${currency} ${group}`
@@ -155,18 +155,18 @@ function compareRevenue(answer: Revenue, question: Question, orders: OrderRow[])
         if (!expected.has(key)) expected.set(key, plainSums([]))
       }
   const actual = new Map(
-    answer.data.map(row => [keyOf(bucketOf(row.start.getTime(), question), row.currency, row.group), row])
+    revenue.data.map(row => [keyOf(bucketOf(row.start.getTime(), question), row.currency, row.group), row])
   )
   const found = compare(actual, expected)
-  if (actual.size !== answer.data.length) found.push('a bucket comes twice')
-  for (const { start } of answer.data)
+  if (actual.size !== revenue.data.length) found.push('a bucket comes twice')
+  for (const { start } of revenue.data)
     if (
       start.getTime() !== Date.parse(from) &&
       bucketOf(start.getTime() - 1, question) === bucketOf(start.getTime(), question)
     )
       found.push(`${start.toISOString()} is not the first instant of its bucket`)
   const unknown = orders.some(({ phase, markup }) => phase === 'open' || markup === null)
-  if (unknown && answer.complete) found.push('it is said to be complete')
+  if (unknown && revenue.complete) found.push('it is said to be complete')
   return found
 }
 
@@ -229,11 +229,11 @@ function compareTraders(read: ReadTrader[], question: Question, orders: OrderRow
 }
 
 async function ofTrader(trx: Db, question: Question, all: OrderRow[]): Promise<Comparison> {
-  const answer = await readTrader(trx, { ...question, traderExternalId: question.trader })
-  return () => compareTrader(answer, question, all)
+  const analytics = await readTrader(trx, { ...question, traderExternalId: question.trader })
+  return () => compareTrader(analytics, question, all)
 }
 
-function compareTrader(answer: TraderAnalytics, question: Question, all: OrderRow[]): string[] {
+function compareTrader(analytics: TraderAnalytics, question: Question, all: OrderRow[]): string[] {
   const orders = all.filter(order => order.trader_external_id === question.trader)
   const whole = new Map<string, object>()
   for (const [key, some] of grouped(orders, order => `${order.currency}`)) whole.set(key, tradedSums(some))
@@ -241,9 +241,9 @@ function compareTrader(answer: TraderAnalytics, question: Question, all: OrderRo
   const keyOf = (order: OrderRow) => `${bucketOf((order.closed_at as Date).getTime(), question)} ${order.currency}`
   for (const [key, some] of grouped(orders, keyOf)) series.set(key, tradedSums(some))
   return [
-    ...compare(new Map(answer.data.map(row => [`${row.currency}`, row])), whole),
+    ...compare(new Map(analytics.data.map(row => [`${row.currency}`, row])), whole),
     ...compare(
-      new Map(answer.series.map(row => [`${bucketOf(row.start.getTime(), question)} ${row.currency}`, row])),
+      new Map(analytics.series.map(row => [`${bucketOf(row.start.getTime(), question)} ${row.currency}`, row])),
       series
     )
   ]

@@ -39,9 +39,9 @@ described('is a valid AsyncAPI 3.0 document of every message both ways', async (
 })
 
 described('has a page that needs no script and names every message', async () => {
-  const answer = await get('/docs/stream')
-  const page = await answer.text()
-  assert.match(answer.headers.get('content-security-policy') ?? '', "script-src 'self'")
+  const response = await get('/docs/stream')
+  const page = await response.text()
+  assert.match(response.headers.get('content-security-policy') ?? '', "script-src 'self'")
   assert.not.match(page, '<script')
   for (const type of [...Object.keys(fromClient), ...Object.keys(fromService)])
     assert.match(page, `<section id="${type}">`)
@@ -62,14 +62,14 @@ consuming('misses nothing while it, the api and the worker are killed', async ()
   let worker = await startWorker(harness.env)
   let api = await startApi(harness.env)
   const port = new URL(api.address).port
-  const told: number[] = []
+  const positions: number[] = []
   const env = { STREAM: api.address.replace('http', 'ws'), KEY: partner.key, CURSOR_FILE: `${file}.cursor` }
   const startConsumer = () => startProcess(file, env)
   let consumer = startConsumer()
   const collect = () => {
-    told.push(...consumer.lines.filter(line => /^\d+ /.test(line)).map(line => Number(line.split(' ')[0])))
+    positions.push(...consumer.lines.filter(line => /^\d+ /.test(line)).map(line => Number(line.split(' ')[0])))
     consumer.lines.length = 0
-    return told
+    return positions
   }
   await until('the subscription', () => readFile(`${file}.cursor`, 'utf8').catch(() => false), 20_000)
   const begun = (await readAll(partner)).events.length
@@ -97,7 +97,9 @@ consuming('misses nothing while it, the api and the worker are killed', async ()
   await until('everything', () => new Set(collect()).size >= total, 40_000)
   const { events } = await readAll(partner)
   assert.is(events.length, begun + total)
-  const first = told.map((position, index) => (told.indexOf(position) === index ? position : 0)).filter(Boolean)
+  const first = positions
+    .map((position, index) => (positions.indexOf(position) === index ? position : 0))
+    .filter(Boolean)
   assert.equal(
     first,
     events.slice(-total).map(({ position }) => position)

@@ -3,8 +3,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { eventLies, type LoggedEvent } from '../simulate/events.ts'
 
-const log = (...told: [position: number | null, type: string, subject?: string][]): LoggedEvent[] =>
-  told.map(([position, type, subject = 'a']) => ({ partner_id: 'p', position, type: `order.${type}`, subject }))
+const log = (...entries: [position: number | null, type: string, subject?: string][]): LoggedEvent[] =>
+  entries.map(([position, type, subject = 'a']) => ({ partner_id: 'p', position, type: `order.${type}`, subject }))
 const lies = (events: LoggedEvent[], phase: string) => [...eventLies(events, [{ id: 'a', phase }])].length
 
 const judging = suite('the judge of the event log')

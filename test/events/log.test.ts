@@ -1,5 +1,5 @@
 // The event log: every change of a record that is an event gets into it once, with dense positions, whatever commits when;
-// and what its readers are answered.
+// and what its readers receive.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { refundPurchase } from '../../api/admin.ts'
@@ -153,8 +153,8 @@ reading('needs a key with events:read, which a key made without scopes has', asy
   assert.is((await partner.call(listEvents)).body.requiredScope, 'events:read')
   const { cookie } = await partner.makeSession()
   const { body } = await call(harness.address, createKey, { headers: { cookie }, body: {} })
-  const answer = await call(harness.address, listEvents, { headers: { authorization: `Bearer ${body.key}` } })
-  assert.is(answer.status, 200)
+  const response = await call(harness.address, listEvents, { headers: { authorization: `Bearer ${body.key}` } })
+  assert.is(response.status, 200)
 })
 
 reading('refuses what is no type and no cursor, and the cursor of another partner', async () => {

@@ -85,12 +85,12 @@ across('announces that a process stops, closes with 1012, and misses nothing aft
   const positions = (from: Client) =>
     from.messages.filter(({ type }) => type === 'event').map(({ event }) => event.position)
   const upTo = client.messages.find(message => message.cursor === cursor)?.event.position
-  const told = [...positions(client).filter(position => position <= upTo), ...positions(again)]
+  const received = [...positions(client).filter(position => position <= upTo), ...positions(again)]
   assert.equal(
-    told,
-    Array.from({ length: told.length }, (_, index) => (told[0] as number) + index)
+    received,
+    Array.from({ length: received.length }, (_, index) => (received[0] as number) + index)
   )
-  assert.is(told.at(-1), total.at(-1)?.position)
+  assert.is(received.at(-1), total.at(-1)?.position)
   assert.is(await old.ended, 0)
   worker.kill('SIGTERM')
   await worker.ended

@@ -21,7 +21,7 @@ export async function readAll(
     const { status, body } = await partner.call(listEvents, {
       query: { ...query, ...(after === undefined ? {} : { after }) }
     })
-    if (status !== 200) throw new Error(`reading events answered ${JSON.stringify(body)}`)
+    if (status !== 200) throw new Error(`reading events returned ${JSON.stringify(body)}`)
     events.push(...(body.data as EventRecord[]))
     after = body.cursor
     if (body.caughtUp) return { events, cursor: body.cursor }

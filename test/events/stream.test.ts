@@ -97,16 +97,16 @@ subscribing('replays what came after a cursor, reports when it has caught up, an
   const client = await connect(partner)
   assert.is((await subscribe(client, { after })).cursor, after)
   const caughtUp = await client.take('caughtUp')
-  const told = client.messages.filter(({ type }) => type === 'event')
+  const received = client.messages.filter(({ type }) => type === 'event')
   assert.equal(
-    told.map(({ event }) => event.position),
+    received.map(({ event }) => event.position),
     Array.from({ length: 700 }, (_, index) => index + 2)
   )
   assert.equal(
-    told.map(({ previous }) => previous),
-    [after, ...told.slice(0, -1).map(({ cursor }) => cursor)]
+    received.map(({ previous }) => previous),
+    [after, ...received.slice(0, -1).map(({ cursor }) => cursor)]
   )
-  assert.is(caughtUp.cursor, told.at(-1)?.cursor)
+  assert.is(caughtUp.cursor, received.at(-1)?.cursor)
   await partner.makeTrader()
   await log(partner)
   assert.is((await client.take('event', ({ event }) => event.position === 702)).previous, caughtUp.cursor)
@@ -142,8 +142,9 @@ subscribing('begins right after the cursor that `subscribed` names, however fast
   for (const client of clients)
     for (const id of ids) {
       await client.take('event', message => message.id === id && message.cursor === last)
-      const told = client.messages.filter(message => message.id === id && 'cursor' in message)
-      for (const [index, { previous }] of told.entries()) if (index > 0) assert.is(previous, told[index - 1]?.cursor)
+      const received = client.messages.filter(message => message.id === id && 'cursor' in message)
+      for (const [index, { previous }] of received.entries())
+        if (index > 0) assert.is(previous, received[index - 1]?.cursor)
     }
 })
 
@@ -296,12 +297,13 @@ ending('never from slowness: who reads late gets everything from the log, and me
   await fast.take('event', ({ event }) => event.position === 1 + rounds * 2000)
   slow.ws.resume()
   await slow.take('event', ({ event }) => event.position === 1 + rounds * 2000)
-  const told = slow.messages.filter(({ type }) => type === 'event')
+  const received = slow.messages.filter(({ type }) => type === 'event')
   assert.equal(
-    told.map(({ event }) => event.position),
+    received.map(({ event }) => event.position),
     Array.from({ length: rounds * 2000 }, (_, index) => index + 2)
   )
-  for (const [index, { previous }] of told.entries()) if (index > 0) assert.is(previous, told[index - 1]?.cursor)
+  for (const [index, { previous }] of received.entries())
+    if (index > 0) assert.is(previous, received[index - 1]?.cursor)
 })
 
 const tickets = suite('a ticket')

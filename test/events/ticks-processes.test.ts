@@ -57,7 +57,7 @@ for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_U
       await grown(client, '1HZ100V', 1)
       assert.match((await client.take('error')).message, 'NOSUCH')
     }
-    // One worker alone asks the broker.
+    // One worker alone subscribes with the broker.
     assert.is(streamed(), 1)
     const first = (await forwarding()) as string
     workers.get(first)?.kill('SIGKILL')
@@ -94,9 +94,9 @@ across('that no worker forwards are named by the doctor', async () => {
       ({ check }: { check: string }) => check === 'ticks'
     )
   await db('tick_wants').update({ wanted_since: db.raw(`wanted_since - interval '1 minute'`) })
-  const [{ status, found: told, advice }] = await found()
+  const [{ status, found: finding, advice }] = await found()
   assert.is(status, 'warn')
-  assert.match(told, /^2 assets in dialect v3 are wanted by 1 api for \d+ s, and no worker forwards their ticks$/)
+  assert.match(finding, /^2 assets in dialect v3 are wanted by 1 api for \d+ s, and no worker forwards their ticks$/)
   assert.match(advice, 'start a worker')
   client.close()
   await until('not to be wanted', async () => (await listWantedTicks(db)).length === 0)

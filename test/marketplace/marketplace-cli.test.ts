@@ -77,12 +77,12 @@ async function requested(amountUsd: number, to = destinationAddress) {
 
 payouts('show amount and address in full before anything is agreed to', async () => {
   const { payoutId } = await requested(50)
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     operator('payouts', 'approve', payoutId),
     operator('payouts', 'paid', payoutId, '--reference', 'tx'),
     operator('payouts', 'reject', payoutId, '--reason', 'unknown')
   ])
-  for (const { exit, said } of answers) {
+  for (const { exit, said } of responses) {
     assert.is(exit, 1)
     assert.match(said, '50 USD')
     assert.match(said, destinationAddress)

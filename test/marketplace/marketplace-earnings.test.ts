@@ -64,8 +64,8 @@ asking('holds the amount', async () => {
 
 asking('twice at once for more than both together grants one', async () => {
   const { creator } = await creatorOf(100)
-  const answers = await Promise.all([ask(creator, 50), ask(creator, 50)])
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409])
+  const responses = await Promise.all([ask(creator, 50), ask(creator, 50)])
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409])
   assert.equal(await books(db, creator), ['0.00', '30.00', '50.00'])
 })
 
@@ -75,8 +75,8 @@ asking('lets a trader request what its own bots earned, and no more', async () =
   await creatorOf(50, ann, creator)
   assert.is((await ask(creator, 0.01, bob)).status, 409)
   assert.is((await ask(creator, 40.01, ann)).status, 409)
-  const answers = await Promise.all([ask(creator, 25, ann), ask(creator, 25, ann)])
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409])
+  const responses = await Promise.all([ask(creator, 25, ann), ask(creator, 25, ann)])
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409])
   assert.is((await creator.call(listPayouts, { headers: ann })).body.total, 1)
   assert.is((await creator.call(listPayouts, { headers: bob })).body.total, 0)
   assert.is((await creator.call(listPayouts)).body.total, 1)

@@ -20,9 +20,9 @@ interface ListingPage {
   total: number
 }
 const list = async (query: Record<string, string | number> = {}): Promise<ListingPage> => {
-  const answer = await creator.call(listMarketplaceBots, { query })
-  if (answer.status !== 200) throw new Error(JSON.stringify(answer.body))
-  return answer.body
+  const response = await creator.call(listMarketplaceBots, { query })
+  if (response.status !== 200) throw new Error(JSON.stringify(response.body))
+  return response.body
 }
 const names = ({ data }: ListingPage) => data.map(({ name }) => name)
 

@@ -120,9 +120,9 @@ buying('twice returns the first purchase and moves no money, whatever the price 
 
 buying('five times at once has one effect', async () => {
   const { creator, buyer, botId } = await market(10, '100')
-  const answers = await Promise.all(Array.from({ length: 5 }, () => buyer.call(purchaseBot, of(botId))))
-  assert.equal(new Set(answers.map(({ status }) => status)), new Set([200]))
-  assert.is(new Set(answers.map(({ body }) => body.purchaseId)).size, 1)
+  const responses = await Promise.all(Array.from({ length: 5 }, () => buyer.call(purchaseBot, of(botId))))
+  assert.equal(new Set(responses.map(({ status }) => status)), new Set([200]))
+  assert.is(new Set(responses.map(({ body }) => body.purchaseId)).size, 1)
   assert.equal(await books(db, buyer), ['90.00', '0.00', '0.00'])
   assert.equal(await books(db, creator), ['0.00', '8.00', '0.00'])
 })
@@ -130,8 +130,8 @@ buying('five times at once has one effect', async () => {
 buying('of two bots at once never takes the wallet below zero', async () => {
   const { creator, buyer, botId } = await market(10, '15')
   const other = await makeBot(creator, { oneTimePriceUsd: 10 })
-  const answers = await Promise.all([botId, other].map(id => buyer.call(purchaseBot, of(id))))
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 402])
+  const responses = await Promise.all([botId, other].map(id => buyer.call(purchaseBot, of(id))))
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 402])
   assert.equal(await books(db, buyer), ['5.00', '0.00', '0.00'])
 })
 
@@ -139,12 +139,12 @@ buying('by two partners from each other at once ends well', async () => {
   const one = await market(10, '10')
   const bots = [one.botId, await makeBot(one.buyer, { oneTimePriceUsd: 10 })] as const
   await fund(harness, one.creator, '10')
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     one.buyer.call(purchaseBot, of(bots[0])),
     one.creator.call(purchaseBot, of(bots[1]))
   ])
   assert.equal(
-    answers.map(({ status }) => status),
+    responses.map(({ status }) => status),
     [200, 200]
   )
   assert.equal(await books(db, one.buyer), ['0.00', '8.00', '0.00'])
@@ -222,8 +222,8 @@ refunding('happens once: a second is a 409 that names both states', async () => 
   const { creator, buyer, botId } = await market(10, '10')
   const { body: purchase } = await buyer.call(purchaseBot, of(botId))
   const refund = () => admin.call(refundPurchase, { ...of(purchase.purchaseId), body: { reason } })
-  const answers = await Promise.all([refund(), refund(), refund()])
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409])
+  const responses = await Promise.all([refund(), refund(), refund()])
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409, 409])
   assert.match((await refund()).body.message, /REFUNDED.*COMPLETED/)
   assert.equal(await books(db, buyer), ['10.00', '0.00', '0.00'])
   assert.equal(await books(db, creator), ['0.00', '0.00', '0.00'])
@@ -284,9 +284,9 @@ refunding('of a subscription pays its last month back once and ends it', async (
   const { body } = await buyer.call(subscribeToBot, of(botId))
   await buyer.call(reviewBot, { ...of(botId), body: { rating: 2 } })
   const refund = () => admin.call(refundSubscription, { ...of(body.subscriptionId), body: { reason } })
-  const answers = await Promise.all([refund(), refund(), refund()])
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409])
-  const { body: ended } = answers.find(({ status }) => status === 200) as { body: Record<string, unknown> }
+  const responses = await Promise.all([refund(), refund(), refund()])
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409, 409])
+  const { body: ended } = responses.find(({ status }) => status === 200) as { body: Record<string, unknown> }
   assert.is(ended.status, 'CANCELED')
   assert.ok(ended.refundedAt)
   assert.equal(await books(db, buyer), ['20.00', '0.00', '0.00'])

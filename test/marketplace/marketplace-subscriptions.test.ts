@@ -64,8 +64,8 @@ subscribing('pays the first month, and ends it a month on', async () => {
 
 subscribing('three times at once, or again later, has one effect', async () => {
   const { buyer, botId } = await market(5, '12')
-  const answers = await Promise.all([1, 2, 3].map(() => buyer.call(subscribeToBot, of(botId))))
-  assert.is(new Set(answers.map(({ body }) => body.subscriptionId)).size, 1)
+  const responses = await Promise.all([1, 2, 3].map(() => buyer.call(subscribeToBot, of(botId))))
+  assert.is(new Set(responses.map(({ body }) => body.subscriptionId)).size, 1)
   await buyer.call(subscribeToBot, of(botId))
   assert.equal(await books(db, buyer), ['7.00', '0.00', '0.00'])
 })

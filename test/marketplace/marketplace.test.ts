@@ -96,8 +96,8 @@ states('are changed by the creator alone', async () => {
 
 states('change once when two request it at the same time', async () => {
   const botId = await makeDraft(creator)
-  const answers = await Promise.all([creator.call(publishBot, of(botId)), creator.call(publishBot, of(botId))])
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409])
+  const responses = await Promise.all([creator.call(publishBot, of(botId)), creator.call(publishBot, of(botId))])
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409])
 })
 
 states('hide a draft and a retired bot from all but the creator', async () => {
@@ -184,8 +184,8 @@ code('stays with buyers and subscribers when the bot is retired', async () => {
 
 code('is never in a list', async () => {
   await makeBot(creator, { code: 'needle-in-code' })
-  for (const answer of [await creator.call(listMarketplaceBots), await creator.call(listCreatorBots)])
-    assert.not(JSON.stringify(answer.body).includes('needle-in-code'))
+  for (const response of [await creator.call(listMarketplaceBots), await creator.call(listCreatorBots)])
+    assert.not(JSON.stringify(response.body).includes('needle-in-code'))
 })
 
 const reviews = suite('/v1/marketplace/bots/{id}/reviews')
