@@ -29,7 +29,7 @@ const document = describe(operations, 'https://api.example.com') as {
 const { problems } = openValidator(document)
 const rows = operations.map(row => ({
   row,
-  told: document.paths[row.path]?.[row.method.toLowerCase()] as DescribedDocument
+  documented: document.paths[row.path]?.[row.method.toLowerCase()] as DescribedDocument
 }))
 
 /** Every schema of the document with its place. */
@@ -48,9 +48,9 @@ const describing = suite('the description')
 
 describing('is OpenAPI 3.1 and has every operation under its own name, in words', () => {
   assert.is(document.openapi, '3.1.0')
-  for (const { row, told } of rows) {
-    assert.is(told.operationId, row.name)
-    assert.ok(told.summary.length > 5 && told.description.length > 10, row.name)
+  for (const { row, documented } of rows) {
+    assert.is(documented.operationId, row.name)
+    assert.ok(documented.summary.length > 5 && documented.description.length > 10, row.name)
   }
   const named = new Set(operations.map(({ name }) => name))
   assert.is(named.size, operations.length)
@@ -59,7 +59,7 @@ describing('is OpenAPI 3.1 and has every operation under its own name, in words'
 describing('states up to what length a result is inline, and what proxies must bear, as the default is', async () => {
   const seconds = readConfig({ BROKER_URL: 'ws://127.0.0.1:1' }).settleWaitMs / 1000
   assert.is(seconds, 120)
-  const placing = rows.find(({ row }) => row.name === 'placeBinaryOrder')?.told
+  const placing = rows.find(({ row }) => row.name === 'placeBinaryOrder')?.documented
   assert.match(placing?.description ?? '', `up to about ${seconds - 10} seconds`)
   assert.match(placing?.description ?? '', `proxies on the way must be longer than ${seconds + 20} seconds`)
   const { waitForSettle } = (document.components.schemas?.BinaryOrder?.properties ?? {}) as Record<string, DocumentPart>
@@ -74,18 +74,18 @@ describing('explains each tag', () => {
 })
 
 describing('lists exactly the statuses each operation can return', () => {
-  for (const { row, told } of rows) {
+  for (const { row, documented } of rows) {
     const statuses = new Set([200, ...codesOf(row).map(code => errors[code].status)].map(String))
-    assert.equal(new Set(Object.keys(told.responses)), statuses, row.name)
+    assert.equal(new Set(Object.keys(documented.responses)), statuses, row.name)
   }
 })
 
 describing('gives bodies and responses names of their own', () => {
-  for (const { row, told } of rows) {
+  for (const { row, documented } of rows) {
     if (row === getSpec) continue
-    const answer = told.responses['200']?.content?.['application/json']?.schema ?? {}
-    assert.ok('$ref' in answer, `the answer of ${row.name} has no name`)
-    const body = told.requestBody?.content['application/json']?.schema
+    const response = documented.responses['200']?.content?.['application/json']?.schema ?? {}
+    assert.ok('$ref' in response, `the response of ${row.name} has no name`)
+    const body = documented.requestBody?.content['application/json']?.schema
     if (body) assert.ok('$ref' in body, `the body of ${row.name} has no name`)
   }
 })
@@ -100,8 +100,8 @@ describing('describes every field and shows an example of it', () => {
       if (isField && isLeaf && schema.examples === undefined) silent.push(`${at} has no example`)
     }
   }
-  for (const { row, told } of rows)
-    for (const { name, description, example } of told.parameters ?? [])
+  for (const { row, documented } of rows)
+    for (const { name, description, example } of documented.parameters ?? [])
       if (!description || example === undefined) silent.push(`${row.name} ${name}`)
   assert.equal(silent, [])
 })
@@ -157,10 +157,10 @@ describing('shows only examples that match their schemas', () => {
       for (const value of [...(example === undefined ? [] : [example]), ...Object.values(examples).map(e => e.value)])
         look(at, schema, value)
   }
-  for (const { row, told } of rows) {
-    contents(`${row.name} body`, told.requestBody?.content)
-    contents(`${row.name} answer`, told.responses['200']?.content)
-    for (const { name, schema, example } of told.parameters ?? []) look(`${row.name} ${name}`, schema, example)
+  for (const { row, documented } of rows) {
+    contents(`${row.name} body`, documented.requestBody?.content)
+    contents(`${row.name} response`, documented.responses['200']?.content)
+    for (const { name, schema, example } of documented.parameters ?? []) look(`${row.name} ${name}`, schema, example)
   }
   for (const [name, response] of Object.entries(document.components.responses ?? {}))
     contents(name, response.content as Content)
@@ -186,17 +186,17 @@ describing('shows an example of every code, in every response that can carry it'
 })
 
 describing('has a call to copy for every operation, in two languages', () => {
-  for (const { row, told } of rows) {
+  for (const { row, documented } of rows) {
     assert.equal(
-      told['x-codeSamples'].map(({ lang }) => lang),
+      documented['x-codeSamples'].map(({ lang }) => lang),
       ['Shell', 'TypeScript']
     )
-    for (const { source } of told['x-codeSamples']) {
+    for (const { source } of documented['x-codeSamples']) {
       const acts = row.auth === 'trader' || row.actor === true
       assert.is(/TRADER_SESSION/.test(source), acts, `${row.name} acts as a trader`)
       assert.is(/Without X-Trader-Session/.test(source), row.actor === true, row.name)
     }
-    for (const { source } of told['x-codeSamples']) assert.not.match(source, /undefined|\[object/, row.name)
+    for (const { source } of documented['x-codeSamples']) assert.not.match(source, /undefined|\[object/, row.name)
   }
 })
 

@@ -21,17 +21,17 @@ const serving = suite('GET /docs')
 
 serving('takes GET and HEAD only, and names them', async () => {
   for (const method of ['POST', 'PUT', 'DELETE']) {
-    const answer = await fetch(`${harness.address}/docs`, { method })
-    assert.is(answer.status, 405)
-    assert.is(answer.headers.get('allow'), 'GET, HEAD')
-    assert.is(((await answer.json()) as { error: string }).error, 'METHOD_NOT_ALLOWED')
+    const response = await fetch(`${harness.address}/docs`, { method })
+    assert.is(response.status, 405)
+    assert.is(response.headers.get('allow'), 'GET, HEAD')
+    assert.is(((await response.json()) as { error: string }).error, 'METHOD_NOT_ALLOWED')
   }
   assert.is((await fetch(`${harness.address}/docs`, { method: 'HEAD' })).status, 200)
 })
 
 serving('is where the bare address leads', async () => {
-  const answer = await fetch(harness.address, { redirect: 'manual' })
-  assert.equal([answer.status, answer.headers.get('location')], [302, '/docs'])
+  const response = await fetch(harness.address, { redirect: 'manual' })
+  assert.equal([response.status, response.headers.get('location')], [302, '/docs'])
 })
 
 serving('knows its own files and no others', async () => {
@@ -41,16 +41,16 @@ serving('knows its own files and no others', async () => {
 
 serving('refuses clear text where HTTPS is required, before anything else', async () => {
   const strict = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com' } })
-  const answer = await fetch(`${strict.address}/docs`)
-  assert.is(answer.status, 403)
-  assert.is(((await answer.json()) as { error: string }).error, 'HTTPS_REQUIRED')
+  const response = await fetch(`${strict.address}/docs`)
+  assert.is(response.status, 403)
+  assert.is(((await response.json()) as { error: string }).error, 'HTTPS_REQUIRED')
   await strict.close()
 })
 
 serving('lets no script in but ours and connects to nowhere else', async () => {
-  const answer = await fetch(`${harness.address}/docs`)
-  assert.match(answer.headers.get('content-type') ?? '', 'text/html')
-  const policy = answer.headers.get('content-security-policy') ?? ''
+  const response = await fetch(`${harness.address}/docs`)
+  assert.match(response.headers.get('content-type') ?? '', 'text/html')
+  const policy = response.headers.get('content-security-policy') ?? ''
   assert.match(policy, "default-src 'none'; script-src 'self';")
   assert.match(policy, "connect-src 'self'")
   assert.match(policy, "frame-ancestors 'none'")
@@ -78,12 +78,12 @@ serving('does not serve a Redoc that lacks what is adapted', () => {
 })
 
 serving('gives the description without a key: the same document as GET /v1/_spec', async () => {
-  const answer = await fetch(`${harness.address}/docs/openapi.json`)
-  assert.is(answer.headers.get('content-encoding'), 'gzip')
+  const response = await fetch(`${harness.address}/docs/openapi.json`)
+  assert.is(response.headers.get('content-encoding'), 'gzip')
   const document = JSON.parse(JSON.stringify(describe(operations, harness.services.config.baseUrl)))
-  assert.equal(await answer.json(), document)
-  const etag = answer.headers.get('etag') ?? ''
-  assert.is((await fetch(answer.url, { headers: { 'if-none-match': etag } })).status, 304)
+  assert.equal(await response.json(), document)
+  const etag = response.headers.get('etag') ?? ''
+  assert.is((await fetch(response.url, { headers: { 'if-none-match': etag } })).status, 304)
   assert.is((await fetch(`${harness.address}/v1/_spec`)).status, 401)
 })
 

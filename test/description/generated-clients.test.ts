@@ -42,7 +42,7 @@ function least(schema: Schema): unknown {
 }
 
 const written = (value: unknown) => JSON.stringify(value)
-const asks = (schema: Schema | undefined) => ((schema?.required ?? []) as string[]).length > 0
+const hasRequired = (schema: Schema | undefined) => ((schema?.required ?? []) as string[]).length > 0
 
 interface Call {
   path?: object
@@ -54,8 +54,8 @@ interface Call {
 function callOf(row: Operation): Call {
   return {
     ...(row.params ? { path: least(row.params) as object } : {}),
-    ...(asks(row.query) ? { query: least(row.query as Schema) as object } : {}),
-    ...(asks(row.body) ? { body: least(row.body as Schema) as object } : {})
+    ...(hasRequired(row.query) ? { query: least(row.query as Schema) as object } : {}),
+    ...(hasRequired(row.body) ? { body: least(row.body as Schema) as object } : {})
   }
 }
 

@@ -79,7 +79,7 @@ async function provoke(magic: Magic, changes: object, flags: string) {
   const startedAt = performance.now()
   const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
   const placed = await partner.call(placeBinaryOrder, { body })
-  assert.ok(performance.now() - startedAt >= atLeastMs, `answered after ${performance.now() - startedAt} ms`)
+  assert.ok(performance.now() - startedAt >= atLeastMs, `returned after ${performance.now() - startedAt} ms`)
   assert.equal(
     [placed.body.error, placed.body.details?.[0].path],
     [error, field && `/body/${field}`],

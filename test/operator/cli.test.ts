@@ -156,11 +156,11 @@ questions('comes with the name of who acts, where no setting has it, which is lo
   assert.is((await operator({ ...env, OPERATOR_NAME: 'Bob' }, ...named, '60')).exitCode, 0)
   assert.is((await run(...named, '61')).exitCode, 0)
   assert.equal(await actors(), [account, `${account} (Bob)`])
-  const asked = await onTerminal(`${named.join(' ')} 62`, 'Anna Ek\r', { name: '', asks: /Who acts/ })
+  const asked = await onTerminal(`${named.join(' ')} 62`, 'Anna Ek\r', { name: '', prompt: /Who acts/ })
   if (asked.exitCode === undefined) return console.log('SKIPPED: who acts, on a terminal: there is no `script` here')
   assert.is(asked.exitCode, 0, asked.output)
   assert.equal((await actors())[0], `${account} (Anna Ek)`)
-  // A reading command asks nobody.
+  // A reading command prompts nobody.
   const read = await onTerminal(`partners show ${partnerId}`, '', { name: '' })
   assert.is(read.exitCode, 0)
   assert.not.match(read.output, 'Who acts')
@@ -173,7 +173,7 @@ questions('comes with the name of who acts, where no setting has it, which is lo
 async function onTerminal(
   args: string,
   keys: string,
-  { name = 'Anna', asks = /\(y\/N\)/i } = {}
+  { name = 'Anna', prompt = /\(y\/N\)/i } = {}
 ): Promise<{ exitCode?: number; output: string }> {
   const child = spawn('script', ['-qefc', `${process.execPath} cli/main.ts ${args}`, '/dev/null'], {
     env: { ...process.env, ...env, TERM: 'xterm', OPERATOR_NAME: name },
@@ -181,7 +181,7 @@ async function onTerminal(
   })
   let typed = false
   child.stdout.on('data', chunk => {
-    if (typed || !asks.test(stripVTControlCharacters(String(chunk)))) return
+    if (typed || !prompt.test(stripVTControlCharacters(String(chunk)))) return
     typed = true
     child.stdin.write(keys)
   })

@@ -44,29 +44,29 @@ https('is required where BASE_URL has https: clear text is refused before anythi
 })
 
 https('is believed from a trusted proxy, with HSTS in the response', async () => {
-  const answer = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
-  assert.is(answer.status, 200)
-  assert.match(answer.headers.get('strict-transport-security') ?? '', /max-age=31536000/)
+  const response = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
+  assert.is(response.status, 200)
+  assert.match(response.headers.get('strict-transport-security') ?? '', /max-age=31536000/)
 })
 
 https('is not believed when a proxy names clear text as well, in whatever order', async () => {
   for (const scheme of ['https, http', 'http, https', 'https,http', 'https, ']) {
-    const answer = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': scheme } })
-    assert.is(answer.body.error, 'HTTPS_REQUIRED', scheme)
+    const response = await call(strict.address, getMe, { headers: { authorization, 'x-forwarded-proto': scheme } })
+    assert.is(response.body.error, 'HTTPS_REQUIRED', scheme)
   }
 })
 
 https('is not believed from anybody when no proxy is trusted', async () => {
   const open = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com' } })
-  const answer = await call(open.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
-  assert.is(answer.body.error, 'HTTPS_REQUIRED')
+  const response = await call(open.address, getMe, { headers: { authorization, 'x-forwarded-proto': 'https' } })
+  assert.is(response.body.error, 'HTTPS_REQUIRED')
 })
 
 https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
   const { certFile, keyFile } = await makeCertificate()
   const api = await startApi({ ...harness.env, BASE_URL: 'https://localhost', TLS_CERT: certFile, TLS_KEY: keyFile })
   const { port } = new URL(api.address)
-  const answer = await new Promise<IncomingMessage>((resolve, reject) => {
+  const incoming = await new Promise<IncomingMessage>((resolve, reject) => {
     request(
       { port, host: '127.0.0.1', path: '/v1/me', rejectUnauthorized: false, headers: { authorization } },
       response => resolve(response.resume())
@@ -74,10 +74,10 @@ https('is served by the process itself with TLS_CERT and TLS_KEY', async () => {
       .on('error', reject)
       .end()
   })
-  assert.is(answer.statusCode, 200)
-  assert.match(answer.headers['strict-transport-security'] ?? '', /max-age=31536000/)
+  assert.is(incoming.statusCode, 200)
+  assert.match(incoming.headers['strict-transport-security'] ?? '', /max-age=31536000/)
   const spoken = await fetch(`http://127.0.0.1:${port}/v1/me`, { headers: { authorization } }).catch(() => 'refused')
-  assert.is(spoken, 'refused', 'clear text got an answer')
+  assert.is(spoken, 'refused', 'clear text got a response')
 })
 
 https('responses carry no server name and are neither sniffed, framed nor kept', async () => {
@@ -139,8 +139,8 @@ const traces = suite('a trace')
 traces('given with a request is found on the api’s line and on the worker’s', async () => {
   const trace = randomBytes(16).toString('hex')
   const headers = { authorization, traceparent: `00-${trace}-${randomBytes(8).toString('hex')}-01` }
-  const answer = await call(api.address, placeBinaryOrder, { body: order(), headers })
-  assert.is(answer.status, 200, JSON.stringify(answer.body))
+  const response = await call(api.address, placeBinaryOrder, { body: order(), headers })
+  assert.is(response.status, 200, JSON.stringify(response.body))
   assert.match(await api.line(new RegExp(`"trace":"${trace}".*"operation":"placeBinaryOrder"`)), /request/)
   const access = await api.line(new RegExp(`"trace":"${trace}"`))
   assert.equal(
@@ -182,7 +182,7 @@ if (redis) {
       const lost = await place(1)
       assert.is(lost.status, 200, JSON.stringify(lost.body))
       await redis.start()
-      await until('quick answers again', async () => {
+      await until('quick responses again', async () => {
         const startedAt = performance.now()
         assert.is((await place(0)).status, 200)
         return performance.now() - startedAt < 400
