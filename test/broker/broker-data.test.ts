@@ -9,10 +9,10 @@ import { appIds, dialect, frontOf } from '../support/dialects.ts'
 import {
   clientOf,
   closeClients,
-  ears,
   even,
   lines,
   newAccount,
+  newRecorder,
   plainly,
   quick,
   relay,
@@ -32,10 +32,10 @@ lists('open contracts are in the portfolio, closed ones in the profit table, pur
   const account = newAccount()
   const session = await clientOf().session(account)
   const before = Math.floor(Date.now() / 1000) - 2
-  const heard = ears()
-  const tick = await session.buy(even, { ...plainly, listener: heard.listener })
+  const recorder = newRecorder()
+  const tick = await session.buy(even, { ...plainly, listener: recorder.listener })
   const held = await session.buy(up, plainly)
-  await heard.settled()
+  await recorder.settled()
   const portfolio = await session.portfolio()
   assert.equal(
     portfolio.map(each => each.contractId),
@@ -184,7 +184,7 @@ care('closes connections nobody uses, keeps those that stream, and opens them ag
   const own = await startSimulator({ limits: 'off', tickMs: 20 })
   const broker = clientOf({ idleCloseMs: 100 }, own)
   const [idle, busy] = [await broker.session(newAccount()), await broker.session(newAccount())]
-  const { contractId } = await busy.buy(up, { ...plainly, listener: ears().listener })
+  const { contractId } = await busy.buy(up, { ...plainly, listener: newRecorder().listener })
   await upTo(() => frontOf(own).connections.size === 1)
   await idle.balance()
   assert.is(frontOf(own).connections.size, 2)
@@ -200,7 +200,7 @@ care('holds no more connections than it may; the longest unused makes room', asy
   const second = await broker.session(newAccount())
   const third = await broker.session(newAccount())
   await upTo(() => frontOf(own).connections.size === 2)
-  for (const session of [second, third]) await session.buy(up, { ...plainly, listener: ears().listener })
+  for (const session of [second, third]) await session.buy(up, { ...plainly, listener: newRecorder().listener })
   assert.is((await failure(first.sell('123'))).brokerCode, 'TooManyConnections')
   await own.close()
 })

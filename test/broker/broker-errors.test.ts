@@ -128,11 +128,11 @@ table('calls a purchase in doubt when the refusal itself cannot be read', () => 
 })
 
 table('distinguishes a closed market from missing data where only the text does', () => {
-  const told = (message: string) => refused(readRefusal({ code: 'ContractBuyValidationError', message }), true).code
-  assert.is(told('This market is presently closed.'), 'MARKET_CLOSED')
-  assert.is(told('The market must be open during the contract. Try out the synthetic ones.'), 'MARKET_CLOSED')
-  assert.is(told('Trading is suspended due to missing market data.'), 'BROKER_UPSTREAM')
-  assert.is(told('Minimum stake of 0.35 and maximum payout of 5000.00.'), 'INVALID_CONTRACT')
+  const codeOf = (message: string) => refused(readRefusal({ code: 'ContractBuyValidationError', message }), true).code
+  assert.is(codeOf('This market is presently closed.'), 'MARKET_CLOSED')
+  assert.is(codeOf('The market must be open during the contract. Try out the synthetic ones.'), 'MARKET_CLOSED')
+  assert.is(codeOf('Trading is suspended due to missing market data.'), 'BROKER_UPSTREAM')
+  assert.is(codeOf('Minimum stake of 0.35 and maximum payout of 5000.00.'), 'INVALID_CONTRACT')
 })
 
 table('reports that the token is refused, and only then', () => {

@@ -106,12 +106,12 @@ hours('does not remember a failed request', async () => {
   const walker = new Hours({
     now: async () => at('2026-09-25T10:00:00'),
     tradingDay: async () => {
-      if (fails) throw new Error('no answer')
+      if (fails) throw new Error('no response')
       return new Map([['X', allDay]])
     }
   })
   const failed = await walker.secondsUntilOpen('X').catch((error: Error) => error.message)
-  assert.is(failed, 'no answer')
+  assert.is(failed, 'no response')
   fails = false
   assert.is(await walker.secondsUntilOpen('X'), 0)
 })

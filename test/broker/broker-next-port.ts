@@ -33,7 +33,7 @@ export async function closeNext(): Promise<void> {
 /** A session with a broker whose response to each call is configured. */
 export async function scripted(script: Script, options: Partial<ClientOptions> = {}) {
   const broker = await scriptedBroker(script)
-  const rest = await answering(200, { data: { url: broker.url } })
+  const rest = await startRest(200, { data: { url: broker.url } })
   const client = nextClientOf(options, { nextUrl: rest.base })
   const session = await client.session({ accountId: 'CR1', appId: appIds.next, token: async () => 'some-token' })
   const close = async () => {
@@ -48,7 +48,7 @@ export async function scripted(script: Script, options: Partial<ClientOptions> =
  * A REST side that responds to every call alike. Sockets opened at its own address are led to `socketPort`, as those for
  * market data are at the broker.
  */
-export async function answering(
+export async function startRest(
   status: number,
   body: object,
   headers: Record<string, string> = {},

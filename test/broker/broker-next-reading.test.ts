@@ -6,7 +6,7 @@ import * as assert from 'uvu/assert'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
-import { answering, closeNext, newNextAccount, nextClientOf, scripted } from './broker-next-port.ts'
+import { closeNext, newNextAccount, nextClientOf, scripted, startRest } from './broker-next-port.ts'
 import { even, plainly } from './broker-port.ts'
 import { failure, reply, scriptedBroker } from './broker-script.ts'
 
@@ -123,7 +123,7 @@ reading("a closed market's opening is the error's own, by the broker's clock", a
     reply(socket, frame, { error: { code: 'ContractBuyValidationError', subcode: 'MarketIsClosed', ...error() } })
   })
   const current = { error: forms[0]![0] }
-  const rest = await answering(200, { data: { url: clocked.url } }, {}, new URL(clocked.url).port)
+  const rest = await startRest(200, { data: { url: clocked.url } }, {}, new URL(clocked.url).port)
   const session = await nextClientOf({}, { nextUrl: rest.base }).session({
     accountId: 'CR1',
     appId: appIds.next,

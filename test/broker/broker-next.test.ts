@@ -9,8 +9,8 @@ import type { BrokerAccount, BrokerError } from '../../worker/broker/port.ts'
 import { Pauses } from '../../worker/platform/pauses.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
-import { answering, appIdHeader, closeNext, newNextAccount, nextClientOf } from './broker-next-port.ts'
-import { ears, even, lines, ownedBy, plainly, simulator, up, upTo } from './broker-port.ts'
+import { appIdHeader, closeNext, newNextAccount, nextClientOf, startRest } from './broker-next-port.ts'
+import { even, lines, newRecorder, ownedBy, plainly, simulator, up, upTo } from './broker-port.ts'
 import { failure } from './broker-script.ts'
 
 const opening = suite('opening an account')
@@ -77,9 +77,9 @@ opening('names the application as text, and the broker knows the contracts bough
 })
 
 opening('believes no address that is not secure, and follows no redirect', async () => {
-  const answers = ['ws://127.0.0.1:1/x', 'https://broker.example/x', 'no address', '']
-  for (const url of answers) {
-    const rest = await answering(200, { data: { url } })
+  const addresses = ['ws://127.0.0.1:1/x', 'https://broker.example/x', 'no address', '']
+  for (const url of addresses) {
+    const rest = await startRest(200, { data: { url } })
     const base = url.startsWith('ws:') ? rest.base.replace('http:', 'https:') : rest.base
     const asked = new Rest({ base, appIdHeader }).socketAddress({
       appId: appIds.next,
@@ -90,8 +90,8 @@ opening('believes no address that is not secure, and follows no redirect', async
     assert.equal([error.code, error.rejected, error.ran], ['BROKER_UPSTREAM', false, 'no'], url)
     await rest.close()
   }
-  const elsewhere = await answering(200, { data: { url: 'wss://x/' } })
-  const moved = await answering(302, {}, { location: elsewhere.base })
+  const elsewhere = await startRest(200, { data: { url: 'wss://x/' } })
+  const moved = await startRest(302, {}, { location: elsewhere.base })
   const error = await failure(
     new Rest({ base: moved.base, appIdHeader }).socketAddress({
       appId: appIds.next,
@@ -141,7 +141,7 @@ budgets("of the machine's address is as large as it was granted", async () => {
 })
 
 budgets('of the address is left alone for a while after any refusal: whose limit it was is not known', async () => {
-  const busy = await answering(429, {})
+  const busy = await startRest(429, {})
   const rest = new Rest({ base: busy.base, appIdHeader })
   const ask = (token: string) => rest.socketAddress({ appId: appIds.next, accountId: 'CR1', token })
   assert.is((await failure(ask('one-user'))).brokerCode, 'RateLimit')
@@ -154,7 +154,7 @@ budgets('of the address is left alone for a while after any refusal: whose limit
 
 budgets('are kept by class, as published, without a call to the broker', async () => {
   const own = await startSimulator({ tickMs: 20 })
-  const client = nextClientOf({ answerTimeoutMs: 500 }, own)
+  const client = nextClientOf({ responseTimeoutMs: 500 }, own)
   const session = await client.session(newNextAccount())
   const reads = await Promise.allSettled(Array.from({ length: 40 }, () => session.portfolio()))
   const refused = reads.filter(each => each.status === 'rejected')
@@ -179,7 +179,7 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
     assert.ok(own.next.front.connections.size <= 5)
   }
   await upTo(() => own.next.front.connections.size === unknowns.socketsOfUser)
-  for (const session of sessions.slice(2)) await session.buy(up, { ...plainly, listener: ears().listener })
+  for (const session of sessions.slice(2)) await session.buy(up, { ...plainly, listener: newRecorder().listener })
   assert.is((await failure(sessions[0]!.sell('123'))).brokerCode, 'TooManyConnections')
   // Another user has its own.
   await client.session(newNextAccount())
@@ -202,18 +202,18 @@ const secrets = suite('its secrets')
 secrets('never reach the log or an error: neither tokens nor one-time addresses', async () => {
   const own = await startSimulator({ limits: 'off' })
   const account = newNextAccount()
-  const told: unknown[] = []
-  const client = nextClientOf({ connectTimeoutMs: 500, answerTimeoutMs: 500 }, own)
+  const errors: unknown[] = []
+  const client = nextClientOf({ connectTimeoutMs: 500, responseTimeoutMs: 500 }, own)
   own.faults.add({ effect: 'error', call: 'otp', code: 'Unauthorized', message: 'Not with sim-token.', times: 1 })
-  told.push(await failure(client.session(account)))
+  errors.push(await failure(client.session(account)))
   const session = await client.session(account)
   own.faults.add({ effect: 'drop-after', call: 'buy', times: 1 })
-  told.push(await failure(session.buy(even, plainly)))
+  errors.push(await failure(session.buy(even, plainly)))
   own.faults.set({ down: true })
-  told.push(await failure(session.balance()))
-  told.push(await failure(client.session({ ...newNextAccount(), token: async () => 'sim-bad\r\nheader' })))
+  errors.push(await failure(session.balance()))
+  errors.push(await failure(client.session({ ...newNextAccount(), token: async () => 'sim-bad\r\nheader' })))
   await own.close()
-  const text = [...lines, ...told.map(spell)].join('\n')
+  const text = [...lines, ...errors.map(spell)].join('\n')
   assert.ok(lines.length > 0)
   assert.not.match(text, /sim-(VRTC|bad|token)|otp=|[?&]otp/i)
 })

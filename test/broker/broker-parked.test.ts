@@ -7,7 +7,17 @@ import type { ClientOptions } from '../../worker/broker/client.ts'
 import type { BinaryContract, Broker, BrokerAccount, BrokerError, ContractState } from '../../worker/broker/port.ts'
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
-import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, upTo } from './broker-port.ts'
+import {
+  clientOf,
+  closeClients,
+  even,
+  newAccount,
+  newRecorder,
+  plainly,
+  relay,
+  simulator,
+  upTo
+} from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
 
 const resting = suite('a contract whose end is far')
@@ -16,19 +26,19 @@ const hour: BinaryContract = { ...even, contractType: 'CALL', duration: 60, dura
 const quickly = { parkFromMs: 1_000, unparkAheadMs: 100 }
 
 /** A listener that also receives for how long the contract is parked. */
-function sleeper() {
-  const heard = ears()
+function newParkedRecorder() {
+  const recorder = newRecorder()
   const rests = Promise.withResolvers<number>()
   let count = 0
   const listener = {
-    ...heard.listener,
+    ...recorder.listener,
     parked(ms: number) {
       count += 1
       rests.resolve(ms)
     }
   }
   return {
-    ...heard,
+    ...recorder,
     listener,
     times: () => count,
     rest: () => within<number>('the rest', resolve => void rests.promise.then(resolve))
@@ -42,9 +52,9 @@ const buyHour = (options: Partial<ClientOptions> = {}, at?: Simulator) =>
 async function buyHourOf(client: Broker) {
   const account = newAccount()
   const session = await client.session(account)
-  const heard = sleeper()
-  const bought = await session.buy(hour, { ...plainly, listener: heard.listener })
-  return { account, session, heard, bought, contractId: bought.contractId }
+  const recorder = newParkedRecorder()
+  const bought = await session.buy(hour, { ...plainly, listener: recorder.listener })
+  return { account, session, recorder, bought, contractId: bought.contractId }
 }
 
 const streamsOf = ({ accountId }: BrokerAccount, kind: 'proposal_open_contract' | 'transaction') =>
@@ -59,24 +69,24 @@ function sellElsewhere({ accountId }: BrokerAccount, contractId: string): void {
 const sellable = (contract: () => Promise<ContractState>) => upTo(async () => (await contract()).sellable)
 
 resting('loses its stream once sales are subscribed to, and gets no more updates', async () => {
-  const { account, session, heard, bought, contractId } = await buyHour()
+  const { account, session, recorder, bought, contractId } = await buyHour()
   assert.is(bought.expiryTime, bought.purchaseTime + 3600)
-  assert.ok((await heard.rest()) > 3_000_000)
+  assert.ok((await recorder.rest()) > 3_000_000)
   await upTo(() => streamsOf(account, 'proposal_open_contract') === 0)
   assert.is(streamsOf(account, 'transaction'), 1)
-  const states = heard.states.length
+  const states = recorder.states.length
   // Ticks went by meanwhile, as another's contract shows.
-  const other = ears()
+  const other = newRecorder()
   await (await clientOf().session(newAccount())).buy({ ...even, duration: 8 }, { ...plainly, listener: other.listener })
   await other.settled()
-  assert.is(heard.states.length, states)
+  assert.is(recorder.states.length, states)
   session.unsubscribe(contractId)
 })
 
 resting('opens no stream with its purchase while sales are subscribed to', async () => {
-  const { session, heard: first } = await buyHour()
+  const { session, recorder: first } = await buyHour()
   await first.rest()
-  const second = sleeper()
+  const second = newParkedRecorder()
   await session.buy(hour, { ...plainly, listener: second.listener })
   await second.rest()
   assert.equal(second.states, [])
@@ -84,31 +94,31 @@ resting('opens no stream with its purchase while sales are subscribed to', async
 })
 
 resting('is reported at once when it is sold elsewhere', async () => {
-  const { account, session, heard, contractId } = await buyHour()
-  await heard.rest()
+  const { account, session, recorder, contractId } = await buyHour()
+  await recorder.rest()
   await sellable(() => session.contract(contractId))
   sellElsewhere(account, contractId)
-  assert.is((await heard.settled()).status, 'sold')
-  assert.is(heard.states.filter(each => each.settled).length, 1)
+  assert.is((await recorder.settled()).status, 'sold')
+  assert.is(recorder.states.filter(each => each.settled).length, 1)
 })
 
 resting('is streamed again shortly before its end', async () => {
   // By the client's clock it ends in little more than the shortest rest. What is bought more slowly than that does not rest.
   const skewMs = 3_600_000 - 6_000
-  const { session, heard, contractId } = await buyHour({ unparkAheadMs: 400, now: () => Date.now() + skewMs })
-  assert.ok((await heard.rest()) < 6_000)
-  const states = heard.states.length
-  await upTo(() => heard.states.length > states + 3)
-  assert.is(heard.times(), 1)
+  const { session, recorder, contractId } = await buyHour({ unparkAheadMs: 400, now: () => Date.now() + skewMs })
+  assert.ok((await recorder.rest()) < 6_000)
+  const states = recorder.states.length
+  await upTo(() => recorder.states.length > states + 3)
+  assert.is(recorder.times(), 1)
   await sellable(() => session.contract(contractId))
   await session.sell(contractId)
-  assert.is((await heard.settled()).status, 'sold')
+  assert.is((await recorder.settled()).status, 'sold')
 })
 
 resting('stays parked over a cut connection, and a sale from meanwhile is found', async () => {
-  const { account, session, heard: kept } = await buyHour()
+  const { account, session, recorder: kept } = await buyHour()
   await kept.rest()
-  const sold = sleeper()
+  const sold = newParkedRecorder()
   const { contractId } = await session.buy(hour, { ...plainly, listener: sold.listener })
   await sold.rest()
   await sellable(() => session.contract(contractId))
@@ -122,10 +132,10 @@ resting('stays parked over a cut connection, and a sale from meanwhile is found'
 
 resting('is lost when the broker stays away, after a bounded time', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
-  const { heard } = await buyHour({ lostAfterMs: 300, answerTimeoutMs: 200 }, own)
-  await heard.rest()
+  const { recorder } = await buyHour({ lostAfterMs: 300, responseTimeoutMs: 200 }, own)
+  await recorder.rest()
   own.faults.set({ down: true })
-  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  const cause = await within('the loss', resolve => void recorder.lost.then(resolve))
   assert.is((cause as { code: string }).code, 'BROKER_UPSTREAM')
   await own.close()
 })
@@ -134,10 +144,10 @@ resting('keeps its stream where sales cannot be subscribed to', async () => {
   const account = newAccount()
   simulator.faults.add({ effect: 'error', code: 'PermissionDenied', call: 'transaction', loginid: account.accountId })
   const session = await clientOf(quickly).session(account)
-  const heard = sleeper()
-  const { contractId } = await session.buy(hour, { ...plainly, listener: heard.listener })
-  await upTo(() => heard.states.length > 10)
-  assert.is(heard.times(), 0)
+  const recorder = newParkedRecorder()
+  const { contractId } = await session.buy(hour, { ...plainly, listener: recorder.listener })
+  await upTo(() => recorder.states.length > 10)
+  assert.is(recorder.times(), 0)
   assert.is(streamsOf(account, 'proposal_open_contract'), 1)
   session.unsubscribe(contractId)
 })
@@ -151,10 +161,10 @@ resting('keeps the stream of its purchase when little is left of the budget for 
   const spare = () => Math.min(...Object.values(client.budget()))
   while (spare() >= 0.5) await session.contract(contractId, { leisurely: true })
   assert.is((await failure(session.contract(contractId, { leisurely: true }))).brokerCode, 'QuotaExhausted')
-  const heard = sleeper()
-  await session.buy(hour, { ...plainly, listener: heard.listener })
-  await upTo(() => heard.states.length > 10)
-  assert.is(heard.times(), 0)
+  const recorder = newParkedRecorder()
+  await session.buy(hour, { ...plainly, listener: recorder.listener })
+  await upTo(() => recorder.states.length > 10)
+  assert.is(recorder.times(), 0)
   await own.close()
 })
 
@@ -162,31 +172,31 @@ resting('gives its connection to another account, and returns when to come back'
   const own = await startSimulator({ limits: 'off', tickMs: 20 })
   const client = clientOf({ ...quickly, maxConnections: 1 }, own)
   const hour = await buyHourOf(client)
-  await hour.heard.rest()
+  await hour.recorder.rest()
   await upTo(() => countStreams(own, hour.account.accountId, 'proposal_open_contract') === 0)
   // The end of the stream has been acknowledged before this is: no call is under way.
   await hour.session.balance()
   const other = await buyHourOf(client)
   const cause = await within<BrokerError>(
     'the loss',
-    resolve => void hour.heard.lost.then(each => resolve(each as BrokerError))
+    resolve => void hour.recorder.lost.then(each => resolve(each as BrokerError))
   )
   assert.is(cause.brokerCode, 'GaveWay')
   // It is parked for an hour, and a sale elsewhere is found within ten minutes.
   assert.is(cause.retryMs, 600_000)
   assert.is(frontOf(own).connections.size, 1)
   // A contract that does not rest keeps its connection.
-  await other.heard.rest()
+  await other.recorder.rest()
   other.session.unsubscribe(other.contractId)
-  await other.session.buy({ ...even, duration: 10 }, { ...plainly, listener: ears().listener })
+  await other.session.buy({ ...even, duration: 10 }, { ...plainly, listener: newRecorder().listener })
   assert.is((await failure(hour.session.sell(hour.contractId))).brokerCode, 'TooManyConnections')
   await own.close()
 })
 
 resting('is not what multipliers and ticks are: their streams stay', async () => {
-  const { session, heard: first } = await buyHour()
+  const { session, recorder: first } = await buyHour()
   await first.rest()
-  const long = sleeper()
+  const long = newParkedRecorder()
   const multiplier = {
     ...even,
     kind: 'MULTIPLIER',
@@ -197,7 +207,7 @@ resting('is not what multipliers and ticks are: their streams stay', async () =>
   } as const
   const { contractId, expiryTime } = await session.buy(multiplier, { ...plainly, listener: long.listener })
   assert.is(expiryTime, null)
-  const ticks = sleeper()
+  const ticks = newParkedRecorder()
   await session.buy({ ...even, duration: 10 }, { ...plainly, listener: ticks.listener })
   await ticks.settled()
   await upTo(() => long.states.length > 10)

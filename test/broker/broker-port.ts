@@ -20,7 +20,7 @@ import { keptLog, within } from './broker-script.ts'
 export const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
 export const relay = await openRelay(simulator)
 export const { log, lines } = keptLog()
-export const quick: Partial<ClientOptions> = { answerTimeoutMs: 400, connectTimeoutMs: 2_000 }
+export const quick: Partial<ClientOptions> = { responseTimeoutMs: 400, connectTimeoutMs: 2_000 }
 const brokers: Broker[] = []
 
 /** A client of a simulated broker, in the dialect of the run; closed by `closeClients`. */
@@ -84,7 +84,7 @@ export const up: MultiplierContract = {
 export const plainly: BuyOptions = { beforeSend() {}, maxPrice: '10' }
 
 /** A listener that records what it receives. */
-export function ears(): {
+export function newRecorder(): {
   listener: ContractListener
   states: ContractState[]
   settled(): Promise<ContractState>

@@ -28,7 +28,7 @@ const list = (code: string, more: object = {}) => ({
 })
 const single = (code: string, more: object = {}) => ({ error: { code, message: 'No.', ...more } })
 
-const cases: [what: string, status: number, body: unknown, told: [string, string | null, string]][] = [
+const cases: [what: string, status: number, body: unknown, expected: [string, string | null, string]][] = [
   [
     'an unknown account',
     400,
@@ -88,11 +88,11 @@ const cases: [what: string, status: number, body: unknown, told: [string, string
   ['an address where there is no such call', 404, null, ['BROKER_UPSTREAM', null, 'Rest404']]
 ]
 
-for (const [what, status, body, told] of cases) {
+for (const [what, status, body, expected] of cases) {
   refusals(`is read as ${what}`, () => {
     const error = restRefusal(status, body, { appIdHeader })
-    assert.equal([error.code, error.reason, error.brokerCode, error.ran], [...told, 'no'])
-    assert.is(error.rejected, told[1] !== null)
+    assert.equal([error.code, error.reason, error.brokerCode, error.ran], [...expected, 'no'])
+    assert.is(error.rejected, expected[1] !== null)
   })
 }
 
@@ -102,8 +102,8 @@ async function place(partner: TestPartner, trader: TestTrader) {
     ...{ traderExternalId: trader.traderExternalId, clientOrderId: randomUUID(), asset: 'R_100', contractType: 'CALL' },
     ...{ stake: 1, duration: 1, durationUnit: 't' }
   }
-  const answer = await partner.call(placeBinaryOrder, { body })
-  return { ...answer, ms: Date.now() - startedAt }
+  const response = await partner.call(placeBinaryOrder, { body })
+  return { ...response, ms: Date.now() - startedAt }
 }
 
 const accountOf = async (partner: TestPartner, { traderExternalId }: TestTrader) =>
@@ -147,7 +147,7 @@ for (const dialect of ['next', 'v3'] as const) {
 
       const doctor = await operator(harness.env, 'doctor', '--json')
       const found = doctor.json.checks.filter(({ check }: { check: string }) => check === 'broker_app_refused')
-      assert.ok(found.some(({ found: told }: { found: string }) => told.includes(`${appId} in ${dialect}`)))
+      assert.ok(found.some(({ found: text }: { found: string }) => text.includes(`${appId} in ${dialect}`)))
       assert.is(doctor.exitCode, 1)
       const metrics = await (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
       assert.match(metrics, `service_broker_app_refused{dialect="${dialect}",app_id="${appId}"} 1`)

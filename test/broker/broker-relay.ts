@@ -26,7 +26,7 @@ export interface Relay extends Target {
 
 interface Schemas {
   requests: Checks
-  answers: Checks
+  responses: Checks
 }
 
 /** Opens a relay to a broker. */
@@ -60,13 +60,13 @@ export async function openRelay(target: Target): Promise<Relay> {
     const { authorization = '', [target.appIdHeader.toLowerCase()]: appId = '' } = request.headers
     if (!/^Bearer \S+$/.test(String(authorization))) relay.complaints.push(`${request.url}: no bearer token`)
     if (!appId) relay.complaints.push(`${request.url}: no application id`)
-    const answer = await fetch(`http://${there}${request.url}`, {
+    const upstream = await fetch(`http://${there}${request.url}`, {
       method: request.method,
       headers: { authorization: String(authorization), [target.appIdHeader]: String(appId) }
     })
-    const text = await answer.text()
-    if (answer.status === 200) judgeRest(relay, rest, String(request.url), text)
-    response.writeHead(answer.status, { 'content-type': 'application/json' }).end(text.replaceAll(there, here))
+    const text = await upstream.text()
+    if (upstream.status === 200) judgeRest(relay, rest, String(request.url), text)
+    response.writeHead(upstream.status, { 'content-type': 'application/json' }).end(text.replaceAll(there, here))
   }
 
   server.on('upgrade', (request, socket, head) => {
@@ -84,7 +84,7 @@ export async function openRelay(target: Target): Promise<Relay> {
         for (const text of early.splice(0)) broker.send(text)
       })
       broker.on('message', data => {
-        judgeAnswer(relay, schemas, JSON.parse(String(data)) as RelayFrame)
+        judgeResponse(relay, schemas, JSON.parse(String(data)) as RelayFrame)
         client.send(String(data))
       })
       for (const [from, to] of [
@@ -114,9 +114,9 @@ const maxComplaints = 50
 const callOf: Record<string, string> = { tick: 'ticks', history: 'ticks_history', candles: 'ticks_history' }
 
 /** Errors and candle updates are in no schema. */
-function judgeAnswer(relay: Relay, { answers }: Schemas, frame: RelayFrame): void {
+function judgeResponse(relay: Relay, { responses }: Schemas, frame: RelayFrame): void {
   const type = String(frame.msg_type)
-  if (frame.error === undefined) complain(relay, `${type} answered`, answers.get(callOf[type] ?? type), frame)
+  if (frame.error === undefined) complain(relay, `response to ${type}`, responses.get(callOf[type] ?? type), frame)
 }
 
 function complain(relay: Relay, what: string, check: ValidateFunction | undefined, frame: RelayFrame): void {
@@ -131,22 +131,22 @@ async function readOlder(): Promise<Schemas> {
   const requests: Checks = new Map()
   for (const call of folder === null ? [] : await readdir(folder))
     requests.set(call, await compile(join(folder!, call, 'send.json')))
-  const answers: Checks = new Map()
+  const responses: Checks = new Map()
   for (const call of requests.keys())
-    if (!unmeetable.has(call)) answers.set(call, await compile(join(folder!, call, 'receive.json')))
-  return { requests: inOrder(requests), answers }
+    if (!unmeetable.has(call)) responses.set(call, await compile(join(folder!, call, 'receive.json')))
+  return { requests: inOrder(requests), responses }
 }
 
 async function readNewer(): Promise<Schemas> {
   const folder = shared('broker-api/next/schemas')
-  const schemas: Schemas = { requests: new Map(), answers: new Map() }
+  const schemas: Schemas = { requests: new Map(), responses: new Map() }
   for (const file of folder === null ? [] : await readdir(folder)) {
     const [, call, kind] = /^(\w+)_(request|response)\.schema\.json$/.exec(file) ?? []
     if (call === undefined) continue
     const text = await readFile(join(folder!, file), 'utf8')
     // REST calls are described in another draft.
     if (!text.includes('draft-04')) continue
-    const checks = kind === 'request' ? schemas.requests : schemas.answers
+    const checks = kind === 'request' ? schemas.requests : schemas.responses
     checks.set(call, ajv.compile(JSON.parse(text) as object))
   }
   return { ...schemas, requests: inOrder(schemas.requests) }
@@ -175,7 +175,7 @@ async function readRest(): Promise<[path: RegExp, check: ValidateFunction][]> {
 
 function judgeRest(relay: Relay, checks: [RegExp, ValidateFunction][], path: string, text: string): void {
   const [, check] = checks.find(([pattern]) => pattern.test(path)) ?? []
-  complain(relay, `${path} answered`, check, JSON.parse(text) as RelayFrame)
+  complain(relay, `response to ${path}`, check, JSON.parse(text) as RelayFrame)
 }
 
 async function compile(path: string): Promise<ValidateFunction> {

@@ -43,7 +43,7 @@ async function connected(script: Script, options: Partial<ConnectionOptions> = {
   return { broker, connection, counters, lines, gone: gone.promise, close }
 }
 
-function heard(): { stream: Stream; frames: Frame[] } {
+function newFrameRecorder(): { stream: Stream; frames: Frame[] } {
   const frames: Frame[] = []
   return { frames, stream: { receive: frame => frames.push(frame) > 0 } }
 }
@@ -176,10 +176,10 @@ calls('is written in the very turn in which its permission was given', async () 
   const steps: string[] = []
   const done = connection
     .call({ buy: '1' }, { ...order, beforeSend: () => steps.push('permitted') })
-    .then(() => steps.push('answered'))
+    .then(() => steps.push('responded'))
   steps.push('returned')
   await done
-  assert.equal(steps, ['permitted', 'returned', 'answered'])
+  assert.equal(steps, ['permitted', 'returned', 'responded'])
   assert.is(broker.received.length, 1)
   await close()
 })
@@ -249,12 +249,12 @@ calls('gets its own response, whatever the order they come in', async () => {
   const waiting: (() => void)[] = []
   const { connection, close } = await connected((frame, socket) => {
     waiting.unshift(() => reply(socket, frame, { balance: { of: frame.account } }))
-    if (waiting.length === 20) for (const answer of waiting) answer()
+    if (waiting.length === 20) for (const respond of waiting) respond()
   })
   const asked = Array.from({ length: 20 }, (_, at) => connection.call({ balance: 1, account: `A${at}` }, read))
-  const answers = await Promise.all(asked)
+  const responses = await Promise.all(asked)
   assert.equal(
-    answers.map(each => (each.balance as { of: string }).of),
+    responses.map(each => (each.balance as { of: string }).of),
     Array.from({ length: 20 }, (_, at) => `A${at}`)
   )
   await close()
@@ -398,7 +398,7 @@ streams('receives its response first, then every update, by number or by id', as
     socket.send(JSON.stringify(poc({ n: 3 })))
     reply(socket, { req_id: 2 } as never, { balance: {} })
   })
-  const { stream, frames } = heard()
+  const { stream, frames } = newFrameRecorder()
   const balance = { responseKey: 'balance', timeoutMs: 2_000 }
   await connection.call(
     { proposal_open_contract: 1 },
@@ -418,11 +418,11 @@ streams('receives updates that overtook the response to its purchase', async () 
     socket.send(JSON.stringify(poc({ n: 'by id' }, 'sub-2')))
     reply(socket, frame, { buy: {}, subscription: { id: 'sub-2' } })
   })
-  const { stream, frames } = heard()
+  const { stream, frames } = newFrameRecorder()
   await connection.call({ buy: '1' }, { ...order, stream })
   assert.equal(
-    frames.map(each => (each.proposal_open_contract as { n?: string } | undefined)?.n ?? 'answer'),
-    ['by number', 'answer', 'by id']
+    frames.map(each => (each.proposal_open_contract as { n?: string } | undefined)?.n ?? 'response'),
+    ['by number', 'response', 'by id']
   )
   assert.is(counters.stray, 0)
   await close()
@@ -450,7 +450,7 @@ streams('of a refused call is not delivered', async () => {
     reply(socket, frame, { error: { code: 'RateLimit', message: 'slow' } })
     reply(socket, frame, poc({}, null))
   })
-  const { stream, frames } = heard()
+  const { stream, frames } = newFrameRecorder()
   const error = await failure(connection.call({ buy: '1' }, { ...order, stream }))
   assert.is(error.brokerCode, 'RateLimit')
   assert.is(frames.length, 0)
@@ -473,7 +473,7 @@ streams('is forgotten at the broker when it is no longer wanted', async () => {
   const { broker, connection, close } = await connected((frame, socket) => {
     if (frame.forget === undefined) reply(socket, frame, poc({}, 'sub-9'))
   })
-  const { stream } = heard()
+  const { stream } = newFrameRecorder()
   await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream })
   void connection.forget(stream)
   void connection.forget(stream)
@@ -487,10 +487,10 @@ calls('under way may end on a connection that is retired, which then closes', as
     held.resolve(() => reply(socket, frame, { balance: { right: true } }))
   )
   const balance = connection.call({ balance: 1 }, read)
-  const answer = await held.promise
+  const respond = await held.promise
   connection.retire(5_000)
   assert.not(connection.usable)
-  answer()
+  respond()
   assert.equal((await balance).balance, { right: true })
   await within('the close', resolve => void gone.then(resolve))
   await close()

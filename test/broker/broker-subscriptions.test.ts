@@ -5,7 +5,18 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
-import { clientOf, closeClients, ears, even, newAccount, plainly, relay, simulator, up, upTo } from './broker-port.ts'
+import {
+  clientOf,
+  closeClients,
+  even,
+  newAccount,
+  newRecorder,
+  plainly,
+  relay,
+  simulator,
+  up,
+  upTo
+} from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
 
 const following = suite('following a contract')
@@ -16,7 +27,7 @@ const selling = suite('selling')
 following('is refused for a contract that is not there', async () => {
   const session = await clientOf().session(newAccount())
   for (const contractId of ['1', '99999999999', 'none', '-1', '1e3', '99999999999999999999']) {
-    const error = await failure(session.subscribe(contractId, ears().listener))
+    const error = await failure(session.subscribe(contractId, newRecorder().listener))
     assert.is(error.code, 'INVALID_CONTRACT', `${contractId} ${error.brokerCode} ${error.message}`)
     assert.is((await failure(session.contract(contractId))).code, 'INVALID_CONTRACT', contractId)
   }
@@ -26,7 +37,7 @@ following('shares one stream between listeners, and ends for all', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
-  const [one, two, three] = [ears(), ears(), ears()]
+  const [one, two, three] = [newRecorder(), newRecorder(), newRecorder()]
   const [first] = await Promise.all([
     session.subscribe(contractId, one.listener),
     session.subscribe(contractId, two.listener)
@@ -35,7 +46,7 @@ following('shares one stream between listeners, and ends for all', async () => {
   assert.ok(one.states.length > 0)
   await session.subscribe(contractId, three.listener)
   for (const each of [one, two, three]) assert.ok((await each.settled()).settled)
-  const after = await session.subscribe(contractId, ears().listener)
+  const after = await session.subscribe(contractId, newRecorder().listener)
   assert.ok(after.settled)
 })
 
@@ -43,18 +54,18 @@ following('takes no more streams than a connection carries, and receives the end
   // Ninety streams at fifty ticks a second are more than a busy machine carries.
   const own = await startSimulator({ tickMs: 200, limits: 'off' })
   const session = await clientOf({}, own).session(newAccount())
-  const bought: { contractId: string; heard: ReturnType<typeof ears> }[] = []
+  const bought: { contractId: string; recorder: ReturnType<typeof newRecorder> }[] = []
   for (let each = 0; each < 105; each++) {
-    const heard = ears()
-    const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
-    bought.push({ contractId, heard })
+    const recorder = newRecorder()
+    const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
+    bought.push({ contractId, recorder })
   }
-  const late = ears()
+  const late = newRecorder()
   assert.not.ok((await session.subscribe(bought[0]!.contractId, late.listener)).settled)
   await Promise.all(bought.map(({ contractId }) => session.sell(contractId)))
-  for (const { heard } of bought) {
-    await heard.settled()
-    assert.is(heard.states.filter(each => each.settled).length, 1)
+  for (const { recorder } of bought) {
+    await recorder.settled()
+    assert.is(recorder.states.filter(each => each.settled).length, 1)
   }
   assert.ok((await late.settled()).settled)
   await own.close()
@@ -67,10 +78,10 @@ following('forgets the streams of ended contracts, so that one connection follow
   let started = 0
   const lane = async () => {
     while (started++ < contracts) {
-      const heard = ears()
-      await session.buy(even, { ...plainly, listener: heard.listener })
-      await heard.settled()
-      assert.is(heard.states.filter(each => each.settled).length, 1)
+      const recorder = newRecorder()
+      await session.buy(even, { ...plainly, listener: recorder.listener })
+      await recorder.settled()
+      assert.is(recorder.states.filter(each => each.settled).length, 1)
     }
   }
   await Promise.all(Array.from({ length: 15 }, lane))
@@ -81,34 +92,34 @@ following('forgets the streams of ended contracts, so that one connection follow
 following('goes on over a cut connection', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const heard = ears()
-  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: heard.listener })
+  const recorder = newRecorder()
+  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: recorder.listener })
   assert.is(frontOf(simulator).cutAll(account.accountId), 1)
-  assert.ok((await heard.settled()).settled)
-  assert.is(heard.states.filter(each => each.settled).length, 1)
+  assert.ok((await recorder.settled()).settled)
+  assert.is(recorder.states.filter(each => each.settled).length, 1)
   assert.is(account.unsealed, 2)
 })
 
 following('is lost once the token is refused', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const heard = ears()
-  const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+  const recorder = newRecorder()
+  const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
   simulator.engine.accounts.revoke(account.accountId)
   frontOf(simulator).cutAll(account.accountId)
-  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  const cause = await within('the loss', resolve => void recorder.lost.then(resolve))
   assert.ok((cause as { rejected: boolean }).rejected)
-  assert.is(heard.states.at(-1)!.contractId, contractId)
+  assert.is(recorder.states.at(-1)!.contractId, contractId)
 })
 
 following('is lost when the broker stays away, after a bounded time', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
   const account = newAccount()
-  const session = await clientOf({ lostAfterMs: 300, answerTimeoutMs: 200 }, own).session(account)
-  const heard = ears()
-  await session.buy(up, { ...plainly, listener: heard.listener })
+  const session = await clientOf({ lostAfterMs: 300, responseTimeoutMs: 200 }, own).session(account)
+  const recorder = newRecorder()
+  await session.buy(up, { ...plainly, listener: recorder.listener })
   own.faults.set({ down: true })
-  const cause = await within('the loss', resolve => void heard.lost.then(resolve))
+  const cause = await within('the loss', resolve => void recorder.lost.then(resolve))
   assert.is((cause as { code: string }).code, 'BROKER_UPSTREAM')
   await own.close()
 })
@@ -116,16 +127,16 @@ following('is lost when the broker stays away, after a bounded time', async () =
 following('ends at both sides when it is no longer wanted', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const heard = ears()
-  const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
+  const recorder = newRecorder()
+  const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
   session.unsubscribe(contractId)
   session.unsubscribe(contractId)
-  const count = heard.states.length
+  const count = recorder.states.length
   // Following anew would be refused as doubled if the broker still streamed.
-  const again = ears()
+  const again = newRecorder()
   await session.subscribe(contractId, again.listener)
   await upTo(() => again.states.length > 2)
-  assert.is(heard.states.length, count)
+  assert.is(recorder.states.length, count)
   session.unsubscribe(contractId)
 })
 
@@ -134,7 +145,7 @@ following('ends by the account as well, and opens no session for it', async () =
   const account = newAccount()
   const broker = clientOf({}, own)
   const session = await broker.session(account)
-  const { contractId } = await session.buy(up, { ...plainly, listener: ears().listener })
+  const { contractId } = await session.buy(up, { ...plainly, listener: newRecorder().listener })
   broker.unsubscribe(newAccount(), contractId)
   assert.equal(broker.accounts(), [account.accountId])
   // A session in use is kept.
@@ -153,12 +164,12 @@ following('ends by the account as well, and opens no session for it', async () =
 selling('returns what it brought; a second time it is refused', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const heard = ears()
-  const { contractId } = await session.buy(up, { ...plainly, listener: heard.listener })
-  await upTo(() => heard.states.at(-1)?.sellable === true)
+  const recorder = newRecorder()
+  const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
+  await upTo(() => recorder.states.at(-1)?.sellable === true)
   const sold = await session.sell(contractId)
   assert.is(sold.contractId, contractId)
-  const end = await heard.settled()
+  const end = await recorder.settled()
   assert.is(end.status, 'sold')
   assert.is(Number(end.sellPrice), Number(sold.soldFor))
   const error = await failure(session.sell(contractId))

@@ -65,9 +65,9 @@ streaming('end at the broker when no subscription wants them', async () => {
   await some(seen, 'R_75')
   ticks.want(new Set(['R_75']))
   await until('one stream less', async () => streamed() === 1)
-  const heard = seen.filter(({ asset }) => asset === 'R_25').length
+  const received = seen.filter(({ asset }) => asset === 'R_25').length
   await some(seen, 'R_75', seen.filter(({ asset }) => asset === 'R_75').length + 5)
-  assert.is(seen.filter(({ asset }) => asset === 'R_25').length, heard)
+  assert.is(seen.filter(({ asset }) => asset === 'R_25').length, received)
   ticks.want(new Set())
 })
 

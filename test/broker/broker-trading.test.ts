@@ -10,9 +10,9 @@ import { frontOf } from '../support/dialects.ts'
 import {
   clientOf,
   closeClients,
-  ears,
   even,
   newAccount,
+  newRecorder,
   ownedBy,
   plainly,
   relay,
@@ -123,10 +123,10 @@ const faults: [FaultRule['effect'], Partial<FaultRule>, 'no' | 'unknown' | 'boug
 for (const [effect, more, outcome, contracts] of faults) {
   buying(`ends as ${outcome} when the broker's response meets: ${effect} ${more.code ?? ''}`, async () => {
     const account = newAccount()
-    const session = await clientOf({ answerTimeoutMs: 200 }).session(account)
+    const session = await clientOf({ responseTimeoutMs: 200 }).session(account)
     simulator.faults.add({ effect, call: 'buy', loginid: account.accountId, times: 1, ...more })
     let sent = 0
-    const options = { ...plainly, beforeSend: () => void sent++, listener: ears().listener }
+    const options = { ...plainly, beforeSend: () => void sent++, listener: newRecorder().listener }
     const ran = await session.buy(even, options).then(
       () => 'bought',
       error => error.ran
@@ -174,16 +174,16 @@ buying('reports every binary type from purchase to settlement, once settled', as
   const kinds = [...digits.map(type => ({ type, barrier: '5' })), ...others.map(type => ({ type, barrier: null }))]
   await Promise.all(
     kinds.map(async ({ type, barrier }) => {
-      const heard = ears()
+      const recorder = newRecorder()
       const bought = await session.buy(
         { ...even, contractType: type, barrier },
-        { ...plainly, listener: heard.listener }
+        { ...plainly, listener: recorder.listener }
       )
-      const end = await heard.settled()
+      const end = await recorder.settled()
       assert.is(bought.buyPrice, '10')
       assert.is(end.contractId, bought.contractId)
-      assert.is(heard.states.filter(each => each.settled).length, 1, type)
-      assert.ok(heard.states.every(each => each.contractId === bought.contractId))
+      assert.is(recorder.states.filter(each => each.settled).length, 1, type)
+      assert.ok(recorder.states.every(each => each.contractId === bought.contractId))
       const entry = ownedBy(account).find(each => String(each.contractId) === bought.contractId)!
       assert.is(entry.contractType, type)
       assert.is(end.status, entry.status)

@@ -11,11 +11,11 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import {
   clientOf,
   closeClients,
-  ears,
   even,
   lines,
   log,
   newAccount,
+  newRecorder,
   plainly,
   quick,
   relay,
@@ -107,7 +107,7 @@ care('takes the limits from the broker and stays within them', async () => {
     limits: { pricing: window, outcome: { minute: 4, hour: 100 }, general: window },
     tickMs: 20
   })
-  const broker = clientOf({ answerTimeoutMs: 1_000 }, own)
+  const broker = clientOf({ responseTimeoutMs: 1_000 }, own)
   const account = newAccount()
   const session = await broker.session(account)
   const { contractId } = await session.buy(up, plainly)
@@ -175,7 +175,7 @@ care('takes a response it cannot read for none: a purchase is then in doubt', as
     const { session, close } = await scripted((frame, socket) =>
       reply(socket, frame, { buy, balance: { loginid: 'CR2' } })
     )
-    const error = await failure(session.buy(even, { ...plainly, listener: ears().listener }))
+    const error = await failure(session.buy(even, { ...plainly, listener: newRecorder().listener }))
     assert.is(error.brokerCode, 'BadFrame', JSON.stringify(buy))
     assert.is(error.ran, 'unknown')
     const balance = await failure(session.balance())
@@ -205,9 +205,9 @@ care('subscribes by itself when a purchase opened no stream', async () => {
       })
     }
   })
-  const heard = ears()
-  await session.buy(even, { ...plainly, listener: heard.listener })
-  assert.is((await heard.settled()).status, 'lost')
+  const recorder = newRecorder()
+  await session.buy(even, { ...plainly, listener: recorder.listener })
+  assert.is((await recorder.settled()).status, 'lost')
   await close()
 })
 
@@ -240,7 +240,7 @@ care('receives sales on the connection it has, whatever one that it left still s
   const buyHour = () =>
     session.buy(
       { ...even, contractType: 'CALL', duration: 1, durationUnit: 'h' },
-      { ...plainly, listener: ears().listener }
+      { ...plainly, listener: newRecorder().listener }
     )
   await buyHour()
   await upTo(async () => (await buyHour()) && buys.at(-1)!.subscribe === undefined)
@@ -294,16 +294,16 @@ care('receives each frame of a contract once per frame, and none after its settl
     update({ is_sold: 1, status: 'won', sell_price: 19.53 })
     update({ is_sold: 1, status: 'won', sell_price: 19.53 })
   })
-  const heard = ears()
-  const bought = await session.buy(even, { ...plainly, listener: heard.listener })
-  await heard.settled()
+  const recorder = newRecorder()
+  const bought = await session.buy(even, { ...plainly, listener: recorder.listener })
+  await recorder.settled()
   assert.is(bought.contractId, '5')
   // A flag that cannot be read does not end the contract, and does not hide the rest.
   assert.equal(
-    heard.states.map(each => each.bidPrice ?? each.unreadable?.join() ?? each.status),
+    recorder.states.map(each => each.bidPrice ?? each.unreadable?.join() ?? each.status),
     ['1', 'is_sold', '']
   )
-  assert.is(heard.states.at(-1)?.status, 'won')
+  assert.is(recorder.states.at(-1)?.status, 'won')
   await close()
 })
 

@@ -130,9 +130,9 @@ const calls: Record<string, object> = {
 
 for (const [name, args] of Object.entries(calls)) {
   surface(`calls ${name}`, async () => {
-    const answer = name === 'accountList' ? await basic.send({ account_list: 1 }) : await basic[name](args)
-    assert.is(answer.error, undefined)
-    assert.ok(answer[answer.msg_type] !== undefined, JSON.stringify(answer).slice(0, 200))
+    const response = name === 'accountList' ? await basic.send({ account_list: 1 }) : await basic[name](args)
+    assert.is(response.error, undefined)
+    assert.ok(response[response.msg_type] !== undefined, JSON.stringify(response).slice(0, 200))
   })
 }
 
@@ -147,10 +147,10 @@ surface('updates a contract, cannot cancel it, and forgets its streams', async (
   // Only one update a second is allowed, the purchase counted.
   let update: Any
   await upTo(async () => {
-    const answer = await basic
+    const response = await basic
       .contractUpdate({ contract_id: buy.contract_id, limit_order })
       .catch((error: Any) => error)
-    update = answer.contract_update
+    update = response.contract_update
     return update !== undefined
   })
   assert.is(update.take_profit.order_amount, 5)

@@ -48,7 +48,7 @@ export function openBrokers(
   const shared = {
     log,
     records,
-    answerTimeoutMs: config.brokerAnswerTimeoutMs,
+    responseTimeoutMs: config.brokerAnswerTimeoutMs,
     maxConnections: config.brokerMaxConnections
   }
   const testUrl = config.testBrokerUrl ?? testBroker?.url

@@ -21,7 +21,7 @@ export interface ClientOptions {
   /** How the broker is called where it cannot be reached; its address unless given. */
   what?: string
   /** Time-out of a response (15 s); buys and sells get a little longer. */
-  answerTimeoutMs?: number
+  responseTimeoutMs?: number
   /** How long a connection without calls and streams stays open (60 s). */
   idleCloseMs?: number
   connectTimeoutMs?: number
@@ -67,7 +67,7 @@ class BrokerClient implements Broker {
     this.#dialect = dialect
     this.#limits = dialect.limits
     this.#options = {
-      answerTimeoutMs: 15_000,
+      responseTimeoutMs: 15_000,
       idleCloseMs: 60_000,
       connectTimeoutMs: 10_000,
       maxConnections: 5_000,
@@ -227,7 +227,7 @@ class BrokerClient implements Broker {
 
   #newSession(account: BrokerAccount): ConnectionEntry & { session: AccountSession } {
     const { accountId, appId } = account
-    const { log, answerTimeoutMs, lostAfterMs, parkFromMs, unparkAheadMs, now } = this.#options
+    const { log, responseTimeoutMs, lostAfterMs, parkFromMs, unparkAheadMs, now } = this.#options
     const reconnecting: ReconnectingConnection = this.#newConnection(() => entry, {
       appId,
       budget: this.#budget(appId, accountId)
@@ -238,7 +238,7 @@ class BrokerClient implements Broker {
       dialect: this.#dialect,
       pipSizeOf: asset => this.#pipSizes.get(asset),
       log,
-      answerTimeoutMs,
+      responseTimeoutMs,
       lostAfterMs,
       parkFromMs,
       unparkAheadMs,
@@ -253,11 +253,11 @@ class BrokerClient implements Broker {
     entryOf: () => ConnectionEntry,
     { appId, budget }: { appId: string; budget: Budget }
   ): ReconnectingConnection {
-    const { log, answerTimeoutMs } = this.#options
+    const { log, responseTimeoutMs } = this.#options
     return new ReconnectingConnection({
       budget,
       log,
-      answerTimeoutMs,
+      responseTimeoutMs,
       classOf: call => this.#dialect.classOf(call),
       onDown: connection => {
         const entry = entryOf()
@@ -303,14 +303,14 @@ class BrokerClient implements Broker {
     hurry,
     onClose
   }: Pick<DialectContext, 'appId' | 'budget' | 'hurry'> & { onClose: (cause: BrokerError) => void }): DialectContext {
-    const { connectTimeoutMs, answerTimeoutMs, log } = this.#options
+    const { connectTimeoutMs, responseTimeoutMs, log } = this.#options
     const forgets = this.#dialect.classOf('forget')
     const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
     return {
       appId,
       budget,
       log,
-      answerTimeoutMs,
+      responseTimeoutMs,
       hurry,
       learnLimits: limits => {
         this.#limits = limits

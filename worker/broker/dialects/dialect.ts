@@ -13,7 +13,7 @@ export interface DialectContext {
   appId: string
   budget: Budget
   log: BrokerLog
-  answerTimeoutMs: number
+  responseTimeoutMs: number
   /** Opens a socket at `url`; rejects with BrokerError. */
   connect(url: string): Promise<BrokerConnection>
   /**

@@ -148,7 +148,7 @@ async function authorise(requested: {
 
 async function sendToken(connection: BrokerConnection, place: DialectContext, token: string): Promise<Frame> {
   try {
-    return await connection.call({ authorize: token }, { responseKey: 'authorize', timeoutMs: place.answerTimeoutMs })
+    return await connection.call({ authorize: token }, { responseKey: 'authorize', timeoutMs: place.responseTimeoutMs })
   } catch (error) {
     // At this call everything that is wrong with the request is wrong with the token or its account.
     if (error instanceof BrokerError && error.code === 'INVALID_CONTRACT')
@@ -180,7 +180,7 @@ function watchSite(connection: BrokerConnection, place: DialectContext): void {
   place.budget.spend('general')
   const request = { website_status: 1, subscribe: 1 }
   connection
-    .call(request, { responseKey: 'website_status', timeoutMs: place.answerTimeoutMs, stream })
+    .call(request, { responseKey: 'website_status', timeoutMs: place.responseTimeoutMs, stream })
     .catch((error: BrokerError) => {
       // The published limits go on to hold; a site that goes down is noticed when it is down.
       place.log.info({ brokerCode: error.brokerCode }, 'the broker did not send its status')
@@ -248,7 +248,7 @@ async function reportMarkup(
     try {
       const frame = await connection.call(
         { [call]: 1, ...fields },
-        { responseKey: call, timeoutMs: place.answerTimeoutMs }
+        { responseKey: call, timeoutMs: place.responseTimeoutMs }
       )
       place.budget.succeeded('general')
       return frame

@@ -18,7 +18,7 @@ interface ReconnectingOptions {
   onDown(connection: BrokerConnection, cause: BrokerError): void
   budget: Budget
   classOf(call: string): string
-  answerTimeoutMs: number
+  responseTimeoutMs: number
   log: BrokerLog
 }
 
@@ -111,7 +111,7 @@ export class ReconnectingConnection {
 
   /** Sends a call that changes nothing: again and again until it succeeds or the time is up. */
   async read(call: string, request: Record<string, unknown>, options: ReadOptions = {}): Promise<Frame> {
-    const { timeoutMs = this.#options.answerTimeoutMs, ...rest } = options
+    const { timeoutMs = this.#options.responseTimeoutMs, ...rest } = options
     const deadline = performance.now() + timeoutMs
     for (let attempt = 0; ; attempt++) {
       const leftMs = Math.max(1, deadline - performance.now())
@@ -129,7 +129,7 @@ export class ReconnectingConnection {
   retire(connection: BrokerConnection, cause: BrokerError): void {
     if (this.#current === connection) this.#current = null
     const wasUsable = connection.usable
-    connection.retire(this.#options.answerTimeoutMs)
+    connection.retire(this.#options.responseTimeoutMs)
     if (wasUsable) this.#options.onDown(connection, cause)
   }
 
@@ -194,7 +194,7 @@ export class ReconnectingConnection {
   }
 
   async #callOnce(call: string, request: Record<string, unknown>, options: ReconnectingCall): Promise<Frame> {
-    const { budget, answerTimeoutMs, log } = this.#options
+    const { budget, responseTimeoutMs, log } = this.#options
     const { mayRun = false, waitMs, signal } = options
     const className = this.#options.classOf(call)
     this.usedAt = performance.now()
@@ -205,7 +205,7 @@ export class ReconnectingConnection {
     const { beforeSend, stream } = options
     const callOptions: CallOptions = {
       responseKey: options.responseKey ?? call,
-      timeoutMs: options.timeoutMs ?? answerTimeoutMs,
+      timeoutMs: options.timeoutMs ?? responseTimeoutMs,
       mayRun,
       beforeSend,
       signal,

@@ -20,7 +20,7 @@ import { notFound, Subscriptions, type SubscriptionsOptions } from './subscripti
 
 interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
   accountId: string
-  answerTimeoutMs: number
+  responseTimeoutMs: number
   /**
    * Seconds until a market that the broker just reported closed opens, at the first possible one of `openings`; null
    * when unknown.
@@ -45,13 +45,13 @@ export class AccountSession implements Session {
   }
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
-    const { dialect, reconnecting, answerTimeoutMs } = this.#options
+    const { dialect, reconnecting, responseTimeoutMs } = this.#options
     const { beforeSend, signal, listener, waitMs } = options
     const request = dialect.buy(contract, options.maxPrice)
     const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
     const free = purchase === undefined || this.#mayRest(contract) ? null : this.subscriptions.reserve()
     if (free !== null) request.subscribe = 1
-    const timeoutMs = answerTimeoutMs * orderPatience
+    const timeoutMs = responseTimeoutMs * orderPatience
     try {
       const frame = await reconnecting.call('buy', request, {
         mayRun: true,
@@ -98,7 +98,7 @@ export class AccountSession implements Session {
 
   async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
     if (!isContractId(contractId)) throw notFound()
-    const timeoutMs = this.#options.answerTimeoutMs * orderPatience
+    const timeoutMs = this.#options.responseTimeoutMs * orderPatience
     // Price 0: at the market.
     const frame = await this.#options.reconnecting.call(
       'sell',
@@ -110,7 +110,7 @@ export class AccountSession implements Session {
 
   async changeLimits(contractId: string, { stopLoss, takeProfit }: ContractLimits): Promise<void> {
     if (!isContractId(contractId)) throw notFound()
-    const timeoutMs = this.#options.answerTimeoutMs * orderPatience
+    const timeoutMs = this.#options.responseTimeoutMs * orderPatience
     const limit_order = { stop_loss: amountOf(stopLoss), take_profit: amountOf(takeProfit) }
     await this.#options.reconnecting.call(
       'contract_update',
