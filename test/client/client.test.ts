@@ -399,7 +399,7 @@ streaming('ends when its signal aborts, also while the service is away', async (
   await reader.ready()
   relay.lead('http://127.0.0.1:9')
   relay.cut()
-  await until('a call without an answer', () => attempts.some(({ error }) => error?.code === 'NO_ANSWER'), 60_000)
+  await until('a call without a response', () => attempts.some(({ error }) => error?.code === 'NO_ANSWER'), 60_000)
   const began = performance.now()
   reader.stop()
   await reader.ended
@@ -489,7 +489,7 @@ hooking('takes what the service sends, and gives the event', async () => {
   const receiver = await openReceiver()
   const verified: unknown[] = []
   const { webhookId, secret: own } = await client.post('/v1/webhooks', { body: { url: receiver.url } })
-  receiver.answer = ({ event, headers }, response) => {
+  receiver.respond = ({ event, headers }, response) => {
     response.writeHead(204).end()
     verified.push(verifyWebhook(JSON.stringify(event), headers, secret, own).catch(String))
   }

@@ -26,14 +26,14 @@ const { port } = listener.address() as { port: number }
 /** A DNS server that returns for each name the address in its first label (`-` for `.` or `:`), or in turn. */
 const questions: string[] = []
 const dns = createSocket('udp4')
-dns.on('message', (query, from) => dns.send(dnsAnswer(query), from.port, from.address))
+dns.on('message', (query, from) => dns.send(dnsResponse(query), from.port, from.address))
 await new Promise<void>(resolve => dns.bind(0, '127.0.0.1', resolve))
 onClose(async () => dns.close())
 const servers = [`127.0.0.1:${dns.address().port}`]
 
 const inTurn = new Map<string, string[]>()
 
-function dnsAnswer(query: Buffer): Buffer {
+function dnsResponse(query: Buffer): Buffer {
   const labels: string[] = []
   let at = 12
   for (; query[at]; at += (query[at] as number) + 1)
@@ -189,8 +189,8 @@ hostile('are reached by no form, and by no name that resolves to them', async ()
   for (let from = 0; from < hosts.length; from += 50)
     await Promise.all(
       hosts.slice(from, from + 50).map(async host => {
-        const answer = await post(`https://${host}:${port}/`)
-        assert.equal([answer.error, answer.httpStatus, answer.response], ['ADDRESS_NOT_ALLOWED', null, null], host)
+        const outcome = await post(`https://${host}:${port}/`)
+        assert.equal([outcome.error, outcome.httpStatus, outcome.response], ['ADDRESS_NOT_ALLOWED', null, null], host)
       })
     )
   assert.is(connections, 0)
@@ -214,17 +214,17 @@ hostile('are refused where only one of a name’s addresses is one', async () =>
 hostile('are not reached by a redirect', async () => {
   const receiver = await openReceiver()
   for (const status of [301, 302, 303, 307, 308]) {
-    receiver.answer = (_received, response) =>
+    receiver.respond = (_received, response) =>
       response.writeHead(status, { location: `http://127.0.0.1:${port}/` }).end()
-    const answer = await lax.post(receiver.url, {}, '{}')
-    assert.equal([answer.error, answer.httpStatus], ['REDIRECT', status])
+    const outcome = await lax.post(receiver.url, {}, '{}')
+    assert.equal([outcome.error, outcome.httpStatus], ['REDIRECT', status])
   }
   assert.is(connections, 0)
 })
 
 hostile('are reached where private ones are allowed, so that the counter counts', async () => {
-  const answer = await lax.post(`http://127.0.0.1:${port}/`, {}, '{}')
-  assert.is(answer.error, 'CONNECTION_FAILED')
+  const outcome = await lax.post(`http://127.0.0.1:${port}/`, {}, '{}')
+  assert.is(outcome.error, 'CONNECTION_FAILED')
   assert.ok(connections > 0)
 })
 
@@ -246,12 +246,12 @@ judging('are these, and no others', () => {
   assert.is(urlFault('https://example.com/hook?x=1', false), undefined)
 })
 
-const answers = suite('responses')
+const responses = suite('responses')
 
-answers('are read to 16 KiB, and kept to 1 KiB of text that can be stored', async () => {
+responses('are read to 16 KiB, and kept to 1 KiB of text that can be stored', async () => {
   const receiver = await openReceiver()
   let written = 0
-  receiver.answer = (_received, response) => {
+  receiver.respond = (_received, response) => {
     response.writeHead(200)
     const more = () => {
       while (!response.destroyed && response.write('é\u0000'.repeat(1000))) written += 1
@@ -259,42 +259,42 @@ answers('are read to 16 KiB, and kept to 1 KiB of text that can be stored', asyn
     }
     more()
   }
-  const answer = await lax.post(receiver.url, {}, '{}')
-  assert.is(answer.error, null)
-  assert.ok(Buffer.byteLength(answer.response ?? '') <= 1024)
-  assert.not.ok(answer.response?.includes('\u0000'))
+  const outcome = await lax.post(receiver.url, {}, '{}')
+  assert.is(outcome.error, null)
+  assert.ok(Buffer.byteLength(outcome.response ?? '') <= 1024)
+  assert.not.ok(outcome.response?.includes('\u0000'))
   assert.ok(written < 10_000)
 })
 
-answers('that come a byte a second, or never, end in time', async () => {
+responses('that come a byte a second, or never, end in time', async () => {
   const receiver = await openReceiver()
-  receiver.answer = (_received, response) => {
+  receiver.respond = (_received, response) => {
     response.writeHead(200)
     response.write('a')
   }
   const begun = performance.now()
   const slow = await lax.post(receiver.url, {}, '{}')
   assert.equal([slow.error, slow.response], [null, 'a'])
-  receiver.answer = () => {}
+  receiver.respond = () => {}
   const impatient = openRequests({ allowPrivate: true, timeoutMs: 500 })
   assert.is((await impatient.post(receiver.url, {}, '{}')).error, 'TIMEOUT')
   impatient.close()
   assert.ok(performance.now() - begun < 14_000)
 })
 
-answers('may request a pause of an hour at most', async () => {
+responses('may request a pause of an hour at most', async () => {
   const receiver = await openReceiver()
   for (const [value, seconds] of [
     ['7', 7],
     ['999999', 3600],
     ['nonsense', null]
   ] as const) {
-    receiver.answer = (_received, response) => response.writeHead(503, { 'retry-after': value }).end()
+    receiver.respond = (_received, response) => response.writeHead(503, { 'retry-after': value }).end()
     assert.is((await lax.post(receiver.url, {}, '{}')).retryAfterS, seconds)
   }
 })
 
-answers.after(closeAll)
+responses.after(closeAll)
 hostile.run()
 judging.run()
-answers.run()
+responses.run()

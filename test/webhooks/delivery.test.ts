@@ -60,7 +60,7 @@ sending(
   async () => {
     const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
     let refused: string | undefined
-    receiver.answer = ({ event }, response) => {
+    receiver.respond = ({ event }, response) => {
       const first = refused === undefined
       if (first) refused = event.data.orderId
       response.writeHead(first ? 500 : 204).end(first ? '<b>not now</b>' : '')
@@ -106,7 +106,7 @@ sending('signs with the old secret and the new one after a rotation', async () =
 sending('of a test returns how it went, and the list has it', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
-  receiver.answer = (_received, response) => response.writeHead(418).end('teapot')
+  receiver.respond = (_received, response) => response.writeHead(418).end('teapot')
   const { body } = await partner.call(testWebhook, { params: { id: webhookId } })
   assert.equal([body.httpStatus, body.error, body.response], [418, 'HTTP_STATUS', 'teapot'])
   const { event } = receiver.book[0] as { event: { type: string; data: object } }

@@ -138,7 +138,7 @@ managing('take new addresses and types at once, and are gone when they are delet
 managing('that return 410 are disabled, which the other readers of the log get to know', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
-  receiver.answer = (_received, response) => response.writeHead(410).end()
+  receiver.respond = (_received, response) => response.writeHead(410).end()
   await partner.makeTrader()
   const shown = await until(
     'it disabled',
@@ -154,7 +154,7 @@ managing('that return 410 are disabled, which the other readers of the log get t
     return events[0]
   })
   assert.equal(event.data, shown)
-  receiver.answer = (_received, response) => response.writeHead(200).end()
+  receiver.respond = (_received, response) => response.writeHead(200).end()
   await partner.call(updateWebhook, { params: { id: webhookId }, body: { status: 'ENABLED' } })
   // Another event may have been under way when the first was refused.
   const refused = receiver.book[0]?.event.id

@@ -113,9 +113,9 @@ faults('a day of attempts without its partition is made', async () => {
 faults('an outcome is not written once another worker holds the endpoint, and that one sends again', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
-  let answer = () => {}
-  receiver.answer = (_received, response) => {
-    answer = () => response.writeHead(204).end()
+  let respond = () => {}
+  receiver.respond = (_received, response) => {
+    respond = () => response.writeHead(204).end()
   }
   await partner.makeTrader()
   await until('the request', () => receiver.book.length === 1, WAIT_MS)
@@ -123,8 +123,8 @@ faults('an outcome is not written once another worker holds the endpoint, and th
   await db.raw(`insert into webhook_senders values ('another', now() + interval '1 hour')`)
   await row().update({ worker: 'another', lease: db.raw('lease + 1') })
   const before = await row().first('position', 'lease')
-  answer()
-  receiver.answer = (_received, response) => response.writeHead(204).end()
+  respond()
+  receiver.respond = (_received, response) => response.writeHead(204).end()
   // Another endpoint's outcome is written after it.
   const [other, others] = [await harness.makePartner(), await openReceiver()]
   const { webhookId: otherId } = await register(other, others)
@@ -140,7 +140,7 @@ faults('an outcome is not written once another worker holds the endpoint, and th
 faults('an endpoint that is down becomes FAILING, and gets all that waits when it is back', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
-  receiver.answer = (_received, response) => response.writeHead(500).end()
+  receiver.respond = (_received, response) => response.writeHead(500).end()
   for (let made = 0; made < 8; made++) await partner.makeTrader()
   const failing = await until(
     'it FAILING',
@@ -151,7 +151,7 @@ faults('an endpoint that is down becomes FAILING, and gets all that waits when i
     WAIT_MS
   )
   assert.equal([failing.lastError, typeof failing.failingSince], ['HTTP_STATUS', 'string'])
-  receiver.answer = (_received, response) => response.writeHead(200).end()
+  receiver.respond = (_received, response) => response.writeHead(200).end()
   const taken = () => new Set(receiver.book.map(({ event }) => event.id)).size
   await until('all events', () => taken() === 8, WAIT_MS)
   await until('it well', async () => (await shown(partner, webhookId)).status === 'ENABLED', WAIT_MS)
@@ -166,7 +166,7 @@ faults('an endpoint that is down becomes FAILING, and gets all that waits when i
 async function refusing(status: number, headers: Record<string, string> = {}) {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
-  receiver.answer = (_received, response) => response.writeHead(status, headers).end()
+  receiver.respond = (_received, response) => response.writeHead(status, headers).end()
   return { partner, receiver, webhookId, row: () => db('webhook_endpoints').where({ id: webhookId }) }
 }
 
@@ -233,7 +233,7 @@ faults(
     await partner.makeTrader()
     assert.equal((await moreThan(failures)).failing_since, since)
     assert.is((await shown(partner, webhookId)).failingSince, since.toISOString())
-    receiver.answer = (_received, response) => response.writeHead(204).end()
+    receiver.respond = (_received, response) => response.writeHead(204).end()
     await partner.makeTrader()
     await until('a success', async () => (await stateOf()).failures === 0, WAIT_MS)
     assert.is((await stateOf()).failing_since, null)

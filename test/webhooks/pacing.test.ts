@@ -102,8 +102,8 @@ windows('is for what is under way and for what has ended and is not written', ()
   }
   const sent = Array.from({ length: FIRST_WINDOW }, send)
   assert.is(send(), undefined)
-  const answer = failed({ error: null, httpStatus: 204 })
-  for (const item of sent.slice(1)) endpoint.end(item as Item, 'd', answer, 0)
+  const outcome = failed({ error: null, httpStatus: 204 })
+  for (const item of sent.slice(1)) endpoint.end(item as Item, 'd', outcome, 0)
   assert.is(send(), undefined)
   const taken = endpoint.takeChanges(0)
   assert.is(send(), undefined)
@@ -173,11 +173,11 @@ function endpointWith(count: number, changes: Partial<HeldRow> = {}): Endpoint {
 }
 
 /** Has the next event fail at `now`. */
-function fail(endpoint: Endpoint, now: number, answer = failed()): void {
+function fail(endpoint: Endpoint, now: number, outcome = failed()): void {
   const item = endpoint.next(now)
   assert.ok(item, 'nothing to send')
   endpoint.begin(item, now)
-  endpoint.end(item, 'd', answer, now)
+  endpoint.end(item, 'd', outcome, now)
 }
 
 /** Has what has ended written; returns it. */
@@ -270,7 +270,7 @@ asking('is read as seconds or as a date, and is an hour at most', async () => {
   const requests = openRequests({ allowPrivate: true })
   onClose(async () => requests.close())
   const asked = async (text: string) => {
-    receiver.answer = (_received, response) => response.writeHead(503, { 'retry-after': text }).end()
+    receiver.respond = (_received, response) => response.writeHead(503, { 'retry-after': text }).end()
     return (await requests.post(receiver.url, {}, '{}')).retryAfterS
   }
   assert.is(await asked('120'), 120)
@@ -341,7 +341,7 @@ async function most(sender: Sender, receivers: Receiver[], held: number): Promis
   const waiting: (() => void)[] = []
   let sending = 0
   for (const receiver of receivers)
-    receiver.answer = (_received, response) => {
+    receiver.respond = (_received, response) => {
       sending = Math.max(sending, sender.sending)
       waiting.push(() => response.writeHead(204).end())
       // The others alone may not have as many under way.
@@ -390,7 +390,7 @@ sharing(
     const receivers = await makeReceivers(1)
     const held: (() => void)[] = []
     for (const receiver of receivers)
-      receiver.answer = (_received, response) => void held.push(() => response.writeHead(204).end())
+      receiver.respond = (_received, response) => void held.push(() => response.writeHead(204).end())
     const aged: (() => void)[] = []
     const sender = await openSender(
       'quick',
@@ -434,7 +434,7 @@ sharing('sends nothing more once its lease has run out: another worker may hold 
   const receivers = await makeReceivers(1)
   const waiting: (() => void)[] = []
   for (const receiver of receivers)
-    receiver.answer = (_received, response) => void waiting.push(() => response.writeHead(204).end())
+    receiver.respond = (_received, response) => void waiting.push(() => response.writeHead(204).end())
   const sender = await openSender('expired', {})
   await begin(sender)
   await until('a window of each', () => waiting.length === 2 * FIRST_WINDOW, 60_000)
@@ -444,7 +444,7 @@ sharing('sends nothing more once its lease has run out: another worker may hold 
   await turns()
   const sent = () => receivers.reduce((sum, { book }) => sum + book.length, 0)
   assert.equal([sender.sending, sent()], [0, 2 * FIRST_WINDOW])
-  for (const receiver of receivers) receiver.answer = (_received, response) => response.writeHead(204).end()
+  for (const receiver of receivers) receiver.respond = (_received, response) => response.writeHead(204).end()
   sender.goodUntil = Number.POSITIVE_INFINITY
   sender.pump()
   await until('everything', () => sent() === 2 * EVENTS, 60_000)
@@ -455,7 +455,7 @@ sharing('has few requests under way to endpoints that fail, and others pass', as
   const held: (() => void)[] = []
   let refused = 0
   for (const receiver of bad)
-    receiver.answer = (_received, response) => {
+    receiver.respond = (_received, response) => {
       // The first ones are sent before anything is known; fewer than make it FAILING.
       if (receiver.book.length <= FIRST_WINDOW) {
         refused += 1
@@ -485,7 +485,7 @@ sharing('signs with a rotated secret until its day is over', async () => {
   await until('the first event', () => receiver.book.length === 1, 60_000)
   assert.ok(receiver.book[0]?.verified, 'by the old secret')
   passedMs = OLD_SECRET_HOURS * 3_600_000
-  receiver.answer = (_received, response) => {
+  receiver.respond = (_received, response) => {
     receiver.secrets = [body.secret]
     response.writeHead(500).end()
   }

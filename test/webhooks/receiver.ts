@@ -17,7 +17,7 @@ export interface Receiver {
   /** The secrets with which requests may be signed. */
   secrets: string[]
   /** The response to the next requests; 204 at first. */
-  answer: (received: ReceivedDelivery, response: ServerResponse, request: IncomingMessage) => void
+  respond: (received: ReceivedDelivery, response: ServerResponse, request: IncomingMessage) => void
   close(): Promise<void>
 }
 
@@ -40,7 +40,7 @@ export async function openReceiver(host = '127.0.0.1'): Promise<Receiver> {
       })
       const received = { event: JSON.parse(body || 'null'), headers, verified, at: performance.now() }
       receiver.book.push(received)
-      receiver.answer(received, response, request)
+      receiver.respond(received, response, request)
     })
   })
   server.on('connection', () => {
@@ -57,7 +57,7 @@ export async function openReceiver(host = '127.0.0.1'): Promise<Receiver> {
     book: [],
     connections: () => connections,
     secrets: [],
-    answer: (_received, response) => response.writeHead(204).end(),
+    respond: (_received, response) => response.writeHead(204).end(),
     close
   }
   return receiver

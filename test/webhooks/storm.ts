@@ -64,7 +64,7 @@ interface Book {
 
 async function openBook(random: () => number, failing: boolean): Promise<Book> {
   const book: Book = { receiver: await openReceiver(), taken: [], at: [], refused: 0 }
-  book.receiver.answer = ({ event }, response, request) => {
+  book.receiver.respond = ({ event }, response, request) => {
     const fate = failing ? random() : 1
     if (fate < 0.03) {
       book.refused += 1
