@@ -47,12 +47,12 @@ export class WorldBooks {
   /** The broker's clock minus the world's, in seconds; it may jump. */
   offset: number
   /** Whether lists show by which application a contract was bought, as the first dialect does and the newer does not. */
-  readonly tellsApps: boolean
+  readonly showsApps: boolean
   #last = 800_000_000
 
-  constructor({ offset, tellsApps }: { offset: number; tellsApps: boolean }) {
+  constructor({ offset, showsApps }: { offset: number; showsApps: boolean }) {
     this.offset = offset
-    this.tellsApps = tellsApps
+    this.showsApps = showsApps
   }
 
   buy(given: Omit<Deal, 'id' | 'endsAt' | 'payout' | 'sale' | 'boughtEpoch'>): Deal {
@@ -135,7 +135,7 @@ export class WorldBooks {
       source,
       contractId: deal.id,
       transactionId: `${deal.id}1`,
-      appId: this.tellsApps ? deal.appId : null,
+      appId: this.showsApps ? deal.appId : null,
       buyPrice: contract.stake,
       payout: deal.payout,
       sellPrice: source === 'profit_table' ? (deal.sale?.price ?? null) : null,

@@ -116,7 +116,7 @@ class SimulatedSession implements Session {
     return new Promise<Bought>((resolve, reject) => {
       options.beforeSend()
       line.world.watchHalts({ appId: this.account.appId, asset: contract.asset })
-      const answered = line.world.books.written(this.account.accountId, { at: schedule.now, by: line.actor.name })
+      const responded = line.world.books.written(this.account.accountId, { at: schedule.now, by: line.actor.name })
       const pending: Pending = { written: true, reject }
       line.pending.add(pending)
       const settle = (end: () => void) => {
@@ -124,10 +124,10 @@ class SimulatedSession implements Session {
         cancel()
         end()
       }
-      const cancel = schedule.timer(ORDER_PATIENCE_MS, line.actor, 'no answer', () =>
+      const cancel = schedule.timer(ORDER_PATIENCE_MS, line.actor, 'no response', () =>
         settle(() => {
           pending.reset?.()
-          reject(noAnswer())
+          reject(noResponse())
         })
       )
       meetFate(this.line, fate, {
@@ -141,7 +141,7 @@ class SimulatedSession implements Session {
         done: (deal, ms) =>
           line.deliver(ms, `bought ${deal.id}`, () =>
             settle(() => {
-              answered()
+              responded()
               if (options.listener) {
                 line.hear(deal.id, options.listener)
                 // Updates of the stream from before the response was read come first.
@@ -153,7 +153,7 @@ class SimulatedSession implements Session {
         refused: (error, ms) =>
           line.deliver(ms, `refused ${error.brokerCode}`, () =>
             settle(() => {
-              if (error.ran === 'no') answered()
+              if (error.ran === 'no') responded()
               reject(error)
             })
           )
@@ -188,12 +188,12 @@ class SimulatedSession implements Session {
       const pending: Pending = { written: true, reject }
       this.line.pending.add(pending)
       const settle = (end: () => void) => this.line.pending.delete(pending) && end()
-      schedule.timer(ORDER_PATIENCE_MS, this.line.actor, 'no answer', () => settle(() => reject(noAnswer())))
+      schedule.timer(ORDER_PATIENCE_MS, this.line.actor, 'no response', () => settle(() => reject(noResponse())))
       schedule.after(chance.int(5, 60), null, `sell ${contractId}`, () => {
         const sold = schedule.now < deal.endsAt && books.sell(deal, schedule.now, true)
         counts.add(sold ? 'sale' : 'sale: too late')
         if (sold) announce(this.line.world, deal)
-        if (lost) return counts.add('sale: answer lost')
+        if (lost) return counts.add('sale: response lost')
         this.line.deliver(chance.int(5, 60), 'sold', () =>
           settle(() => {
             if (!sold) return reject(refusal('INVALID_CONTRACT', 'InvalidSellContractProposal'))
@@ -256,7 +256,7 @@ class SimulatedSession implements Session {
         cancel()
         end()
       }
-      const cancel = schedule.timer(READ_PATIENCE_MS, this.line.actor, 'no answer', () =>
+      const cancel = schedule.timer(READ_PATIENCE_MS, this.line.actor, 'no response', () =>
         settle(() => reject(disconnected(false)))
       )
       schedule.after(chance.int(2, 30), null, 'read', () => {
@@ -280,4 +280,4 @@ function receiptOf(deal: Deal): Bought {
 }
 
 const notConnected = () => refusal('BROKER_UPSTREAM', 'NotConnected')
-const noAnswer = () => refusal('BROKER_UPSTREAM', 'NoAnswer', { ran: 'unknown' })
+const noResponse = () => refusal('BROKER_UPSTREAM', 'NoAnswer', { ran: 'unknown' })

@@ -50,7 +50,7 @@ interface Way {
   cut(): void
   /** The sender is frozen for so long, its request with it. */
   freeze(ms: number): void
-  tellsApps: boolean
+  showsApps: boolean
   /** What was requested, in one respect changed. */
   otherTerms(): Contract
   int(low: number, high: number): number
@@ -74,10 +74,10 @@ const BUDGET_MS = 60_000
 const fates: Record<BuyFate, (way: Way) => void> = {
   done: way => way.run(0, way.tell()),
   slow: way => way.run(way.int(500, BROKER_TIMEOUT_MS), way.tell()),
-  'late answer': way => way.run(0, way.tell(way.int(1000, 23_000))),
-  'lost answer': way => way.run(Math.max(0, way.int(-BROKER_TIMEOUT_MS, BROKER_TIMEOUT_MS))),
+  'late response': way => way.run(0, way.tell(way.int(1000, 23_000))),
+  'lost response': way => way.run(Math.max(0, way.int(-BROKER_TIMEOUT_MS, BROKER_TIMEOUT_MS))),
   // The trader's other software has used up the calls of the minute, so that looks fail one after the other.
-  'lost answer, lists refused'(way) {
+  'lost response, lists refused'(way) {
     way.run(0)
     way.refuseLists(way.int(BUDGET_MS / 2, BUDGET_MS))
   },
@@ -102,21 +102,21 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'bad contract': way => way.refuse('INVALID_CONTRACT', 'ContractBuyValidationError'),
   'market closed': way => way.refuse('MARKET_CLOSED', 'MarketIsClosed', { secondsUntilOpen: 3600 }),
   'token refused': way => way.refuse('BROKER_DISCONNECTED', 'InvalidToken', { rejected: true }),
-  'lost answer, bought twice by the trader'(way) {
+  'lost response, bought twice by the trader'(way) {
     way.run(0, () => way.others(way.int(0, 2000)))
   },
   // Who cannot see the application can distinguish another's purchase by its time, or by what else was bought there.
   'lost request, bought by another application'(way) {
-    const known = way.tellsApps || way.int(0, 1) === 0
+    const known = way.showsApps || way.int(0, 1) === 0
     if (!known)
       way.others(0, { contract: way.otherTerms(), appId: '999', boughtAt: way.now - way.int(60_000, 3_600_000) })
-    way.others(way.tellsApps || !known ? way.int(0, 5000) : way.int(7500, 15_000), { appId: '999' })
+    way.others(way.showsApps || !known ? way.int(0, 5000) : way.int(7500, 15_000), { appId: '999' })
   },
   'lost request, bought by the trader before': way => way.others(0, { boughtAt: way.now - way.int(6500, 30_000) }),
   'lost request, bought by the trader after': way => way.othersAfterwards(way.int(49_500, 52_500)),
   'lost request, the trader bought something else': way => way.others(way.int(0, 5000), { contract: way.otherTerms() }),
   'lost request, the trader bought something unreadable': way => way.others(way.int(0, 5000), { readable: false }),
-  'lost answer, unreadable': way => way.run(0, () => {}, { readable: false }),
+  'lost response, unreadable': way => way.run(0, () => {}, { readable: false }),
   'frozen before the write'(way) {
     const ms = way.int(4000, 60_000)
     way.freeze(ms)
@@ -144,7 +144,7 @@ export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): 
   }
   fates[fate]({
     now,
-    tellsApps: world.books.tellsApps,
+    showsApps: world.books.showsApps,
     int: (low, high) => chance.int(low, high),
     otherTerms() {
       const { contract } = written

@@ -95,9 +95,9 @@ export interface Troubles {
 export type BuyFate =
   | 'done'
   | 'slow'
-  | 'late answer'
-  | 'lost answer'
-  | 'lost answer, lists refused'
+  | 'late response'
+  | 'lost response'
+  | 'lost response, lists refused'
   | 'lost request'
   | 'cut before'
   | 'cut after'
@@ -111,13 +111,13 @@ export type BuyFate =
   | 'bad contract'
   | 'market closed'
   | 'token refused'
-  | 'lost answer, bought twice by the trader'
+  | 'lost response, bought twice by the trader'
   | 'lost request, bought by another application'
   | 'lost request, bought by the trader before'
   | 'lost request, bought by the trader after'
   | 'lost request, the trader bought something else'
   | 'lost request, the trader bought something unreadable'
-  | 'lost answer, unreadable'
+  | 'lost response, unreadable'
   | 'frozen before the write'
 
 const usual: Troubles = {
@@ -128,9 +128,9 @@ const usual: Troubles = {
   buys: {
     done: 84,
     slow: 1,
-    'late answer': 1,
-    'lost answer': 1.2,
-    'lost answer, lists refused': 0.2,
+    'late response': 1,
+    'lost response': 1.2,
+    'lost response, lists refused': 0.2,
     'lost request': 1.2,
     'cut before': 0.05,
     'cut after': 0.05,
@@ -145,13 +145,13 @@ const usual: Troubles = {
     'bad contract': 1,
     'market closed': 1,
     'token refused': 0.2,
-    'lost answer, bought twice by the trader': 0.2,
+    'lost response, bought twice by the trader': 0.2,
     'lost request, bought by another application': 0.3,
     'lost request, bought by the trader before': 0.3,
     'lost request, bought by the trader after': 0.3,
     'lost request, the trader bought something else': 0.3,
     'lost request, the trader bought something unreadable': 0.1,
-    'lost answer, unreadable': 0.1,
+    'lost response, unreadable': 0.1,
     'frozen before the write': 0
   },
   crash: 1 / 100_000,
@@ -188,8 +188,8 @@ const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
 const fates = Object.keys(usual.buys) as BuyFate[]
 const doubts: BuyFate[] = [
   'slow',
-  'late answer',
-  'lost answer',
+  'late response',
+  'lost response',
   'lost request',
   'time-out, not run',
   'time-out, run late'
@@ -222,7 +222,7 @@ export const modes = {
     // Whose a purchase is cannot be decided by times that jump, nor which one it is where its terms cannot be read, either.
     buys: {
       ...times(5, doubts),
-      'lost answer, unreadable': 0,
+      'lost response, unreadable': 0,
       'lost request, bought by another application': 0,
       'lost request, bought by the trader before': 0,
       'lost request, bought by the trader after': 0

@@ -18,7 +18,7 @@ export interface Api {
   requests: Set<() => void>
 }
 
-export interface Told {
+export interface TimedResponse {
   at: number
   status: 'OPEN' | 'CLOSED' | 'FAILED' | 'PENDING' | 'REFUSED'
   orderId: string | undefined
@@ -35,7 +35,7 @@ export interface ClientLife {
   party: WorldParty
   terms: OrderTerms
   settle: boolean
-  told: Told[]
+  responses: TimedResponse[]
   /** Requests sent. */
   asked: number
   /** Requests, or plans to make one, that go on. */
@@ -85,7 +85,7 @@ export function makeLife(chance: Chance, party: WorldParty, number: number, stak
     takeProfit: null
   }
   const settle = kind === 'ticks' || (!multiplier && chance.is(0.2))
-  return { clientOrderId: `client-${number}`, party, terms, settle, told: [], asked: 0, active: 0 }
+  return { clientOrderId: `client-${number}`, party, terms, settle, responses: [], asked: 0, active: 0 }
 }
 
 /** Lives a life; nothing of it is `active` any more when the client is content or gives up. */
@@ -94,12 +94,12 @@ export function live(world: ClientWorld, life: ClientLife): void {
   life.active += 1
   ask(world, life, 0)
   if (chance.is(0.04)) {
-    counts.add('client: asks twice at once')
+    counts.add('client: requests twice at once')
     life.active += 1
     ask(world, life, MAX_REPEATS)
   }
   if (chance.is(0.03)) {
-    counts.add('client: asks again later')
+    counts.add('client: requests again later')
     life.active += 1
     schedule.onGrid(chance.int(50, 30_000), GRID_MS, null, 'ask again', () => ask(world, life, MAX_REPEATS))
   }
@@ -124,21 +124,21 @@ function ask(world: ClientWorld, life: ClientLife, repeats: number): void {
   request(world, api => placeWith(api, life), {
     // The process died, or there was none: nothing is known.
     lost: () => again(chance.int(100, 3000), 'a lost connection'),
-    impatient: () => again(chance.int(100, 3000), 'no answer'),
-    answered(told) {
-      life.told.push({ at: schedule.now, ...told })
-      if (told.status === 'PENDING') return again(chance.int(500, 8000), 'PENDING')
-      if (told.status === 'FAILED' && chance.is(0.7)) return again(chance.int(50, 5000), 'FAILED')
-      if (told.status === 'REFUSED' && told.orderId === undefined && chance.is(0.7))
+    impatient: () => again(chance.int(100, 3000), 'no response'),
+    responded(response) {
+      life.responses.push({ at: schedule.now, ...response })
+      if (response.status === 'PENDING') return again(chance.int(500, 8000), 'PENDING')
+      if (response.status === 'FAILED' && chance.is(0.7)) return again(chance.int(50, 5000), 'FAILED')
+      if (response.status === 'REFUSED' && response.orderId === undefined && chance.is(0.7))
         return again(chance.int(1000, 8000), 'trouble of ours')
-      if (told.halted && chance.is(0.7)) return again(chance.int(500, 8000), 'a halt')
-      if (told.status === 'OPEN') {
+      if (response.halted && chance.is(0.7)) return again(chance.int(500, 8000), 'a halt')
+      if (response.status === 'OPEN') {
         const multiplier = life.terms.kind === 'MULTIPLIER'
         if (multiplier || chance.is(0.1)) {
           // Often right when the contract ends by itself.
           const lasts = (life.terms.duration ?? 5) * (life.terms.durationUnit === 'm' ? 60_000 : 1000)
           const ms = chance.is(0.5) ? lasts + chance.int(-200, 200) : chance.int(10, 4000)
-          schedule.onGrid(Math.max(1, ms), GRID_MS, null, 'close', () => sell(world, life, told.orderId as string))
+          schedule.onGrid(Math.max(1, ms), GRID_MS, null, 'close', () => sell(world, life, response.orderId as string))
           return
         }
       }
@@ -157,25 +157,25 @@ function sell(world: ClientWorld, life: ClientLife, orderId: string): void {
   request(world, api => closeWith(api, life, orderId), {
     lost: again,
     impatient: again,
-    answered(told) {
-      if (told.status === 'CLOSED') {
-        life.told.push({ at: schedule.now, ...told })
+    responded(response) {
+      if (response.status === 'CLOSED') {
+        life.responses.push({ at: schedule.now, ...response })
         return done(life)
       }
       // Too late to sell means that it ends by itself.
-      if (told.status === 'REFUSED' && life.terms.kind === 'BINARY') return done(life)
+      if (response.status === 'REFUSED' && life.terms.kind === 'BINARY') return done(life)
       again()
     }
   })
 }
 
-type ClientResponse = Omit<Told, 'at'>
+type ClientResponse = Omit<TimedResponse, 'at'>
 
 /** Sends a request to some api process, and is notified of one of three ends of it. */
 function request(
   { schedule, chance, counts, api: find }: ClientWorld,
   run: (api: Api) => Promise<ClientResponse>,
-  ends: { answered(answer: ClientResponse): void; lost(): void; impatient(): void }
+  ends: { responded(response: ClientResponse): void; lost(): void; impatient(): void }
 ): void {
   const api = find()
   if (!api) return void schedule.after(500, null, 'refused', ends.lost)
@@ -196,8 +196,8 @@ function request(
     })
   )
   schedule.after(chance.int(1, 5), api.actor, 'request', () => {
-    void run(api).then(answer =>
-      schedule.after(chance.int(1, 15), null, `told ${answer.status}`, () => once(() => ends.answered(answer)))
+    void run(api).then(response =>
+      schedule.after(chance.int(1, 15), null, `received ${response.status}`, () => once(() => ends.responded(response)))
     )
   })
 }
@@ -253,7 +253,7 @@ async function closeWith({ services }: Api, { party, terms }: ClientLife, id: st
 function refused(error: unknown): ClientResponse {
   const extras = error instanceof ApiError ? error.extras : {}
   const orderId = (extras as { orderId?: string }).orderId
-  const status = (extras as { status?: Told['status'] }).status
+  const status = (extras as { status?: TimedResponse['status'] }).status
   const code = error instanceof ApiError ? error.code : 'BROKER_UPSTREAM'
   return {
     status: status ?? 'REFUSED',

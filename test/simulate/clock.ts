@@ -100,12 +100,12 @@ export class Schedule {
   note(what: string, about?: () => string): void {
     this.#hash.update(what)
     if (this.traced.length === 0 || this.trace.length >= MAX_TRACE) return
-    const told = about ? `${what.trimEnd()} ${about()}` : what.trimEnd()
-    const at = Math.max(...this.traced.map(word => told.indexOf(word)))
+    const text = about ? `${what.trimEnd()} ${about()}` : what.trimEnd()
+    const at = Math.max(...this.traced.map(word => text.indexOf(word)))
     if (at < 0) return
-    const long = told.length > 500
+    const long = text.length > 500
     this.trace.push(
-      `${this.now} ${long ? `${told.slice(0, 120)} … ${told.slice(Math.max(120, at - 20), at + 340)}` : told}`
+      `${this.now} ${long ? `${text.slice(0, 120)} … ${text.slice(Math.max(120, at - 20), at + 340)}` : text}`
     )
   }
 

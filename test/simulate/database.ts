@@ -15,7 +15,7 @@ const PostgresClient = createRequire(import.meta.url)('knex/lib/dialects/postgre
 ) => { config: { actor: Actor } }
 
 // Statements arrive in bunches, and so do their responses: what waits for them travels together again.
-const ANSWER_GRID_MS = 5
+const RESPONSE_GRID_MS = 5
 const GRID_MS = 40
 const SLOW_MS = [500, 14_000] as const
 
@@ -29,7 +29,7 @@ interface Physical {
   client: pg.Client
   pid: number
   /** The time it last received. */
-  told: number
+  receivedAt: number
 }
 
 /** A connection as a simulated process has it; it has a real one only while a transaction is open. */
@@ -104,7 +104,7 @@ export async function openSimulatedDatabase(options: {
     const client = new pg.Client({ connectionString: url, application_name: 'simulation', pipeline: true })
     await client.connect()
     const { rows } = await client.query('select pg_backend_pid() as pid')
-    const physical = { client, pid: rows[0].pid as number, told: -1 }
+    const physical = { client, pid: rows[0].pid as number, receivedAt: -1 }
     all.push(physical)
     return physical
   }
@@ -120,8 +120,8 @@ export async function openSimulatedDatabase(options: {
   // The schema `sim` has its own now() and clock_timestamp(), which read this setting. It travels with what follows it.
   function tellTime(physical: Physical): void {
     const now = schedule.now + database.offsetMs
-    if (physical.told === now) return
-    physical.told = now
+    if (physical.receivedAt === now) return
+    physical.receivedAt = now
     const time = new Date(START_MS + now).toISOString()
     const query = { name: 'time', text: `select set_config('sim.now', $1, false)`, values: [time] }
     // In a transaction that failed it fails as well, and so does what follows.
@@ -134,7 +134,7 @@ export async function openSimulatedDatabase(options: {
     if (!physical) return
     session.physical = null
     // A rollback takes the setting back as well.
-    if (how === 'rollback') physical.told = -1
+    if (how === 'rollback') physical.receivedAt = -1
     try {
       await physical.client.query(how)
     } finally {
@@ -172,7 +172,7 @@ export async function openSimulatedDatabase(options: {
     const commits = alive.filter(({ session, text }) => session.inTransaction && /^commit/i.test(text))
     const alone = alive.filter(({ session }) => !session.inTransaction)
     for (const statement of commits)
-      answer(statement, await outcomeOf(end(statement.session, insists ? 'commit' : 'rollback')))
+      respond(statement, await outcomeOf(end(statement.session, insists ? 'commit' : 'rollback')))
     const done = new Set(commits)
     const kept = new Set(commits.map(({ session }) => session))
     for (const session of [...sessions.values()].flatMap(each => [...each])) {
@@ -186,17 +186,17 @@ export async function openSimulatedDatabase(options: {
       const { text, values } = statement
       tellTime(physical)
       const outcome = await outcomeOf(physical.client.query({ name: nameOf(text), text, values }))
-      answer(statement, outcome)
+      respond(statement, outcome)
       done.add(statement)
       // Nothing more can be done in its transaction.
       if ('error' in outcome && !insists) break
     }
     if (!insists) await physical.client.query('rollback')
-    physical.told = -1
+    physical.receivedAt = -1
     idle.push(physical)
     for (const statement of statements) {
       statement.session.waiting -= 1
-      if (!done.has(statement)) answer(statement, { error: statement.session.broken ?? failure('gone', '57P02') })
+      if (!done.has(statement)) respond(statement, { error: statement.session.broken ?? failure('gone', '57P02') })
     }
     options.died()
   }
@@ -225,14 +225,14 @@ export async function openSimulatedDatabase(options: {
       return settleBlocked()
     }
     if (session.broken) {
-      answer(statement, { error: session.broken })
+      respond(statement, { error: session.broken })
       await end(session, 'rollback')
       return settleBlocked()
     }
     if (fate === 'lost' || (fate === 'timed out' && /^commit/i.test(text))) return lose(statement)
     if (fate === 'timed out') {
       counts.add('database: statement timed out')
-      return answer(statement, { error: failure('canceling statement due to statement timeout', '57014') })
+      return respond(statement, { error: failure('canceling statement due to statement timeout', '57014') })
     }
     await execute(statement)
   }
@@ -295,7 +295,7 @@ export async function openSimulatedDatabase(options: {
     const { session } = statement
     if (session.actor.dead) await end(session, 'rollback')
     else if (statement.fate === 'unknown') await lose(statement)
-    else answer(statement, outcome)
+    else respond(statement, outcome)
     if (!session.physical) await settleBlocked()
   }
 
@@ -304,17 +304,17 @@ export async function openSimulatedDatabase(options: {
     const { session } = statement
     counts.add(`database: connection lost ${statement.fate === 'unknown' ? 'after' : 'before'} a statement`)
     session.broken = failure('Connection terminated unexpectedly', '08006')
-    answer(statement, { error: session.broken })
+    respond(statement, { error: session.broken })
     if (session.physical) {
       await end(session, 'rollback')
       await settleBlocked()
     }
   }
 
-  function answer({ session, fate, resolve, reject }: SimulatedStatement, outcome: StatementOutcome): void {
+  function respond({ session, fate, resolve, reject }: SimulatedStatement, outcome: StatementOutcome): void {
     if (fate === 'slow') counts.add('database: slow response')
     const ms = fate === 'slow' ? chance.int(...SLOW_MS) : chance.int(1, 6)
-    schedule.onGrid(ms, ANSWER_GRID_MS, session.actor, 'row', () => {
+    schedule.onGrid(ms, RESPONSE_GRID_MS, session.actor, 'row', () => {
       if ('error' in outcome) reject(outcome.error)
       else resolve(outcome.result)
     })
@@ -355,7 +355,7 @@ export async function openSimulatedDatabase(options: {
       // The begin of a transaction has no effect by itself, and travels with its first statement.
       if (/^begin/i.test(text)) {
         session.inTransaction = true
-        return answer(statement, nothing)
+        return respond(statement, nothing)
       }
       session.waiting += 1
       database.statements += 1
@@ -467,7 +467,7 @@ function outcomeOf(work: Promise<pg.QueryResult | undefined>): Promise<Statement
 /** What came back, for traces. */
 function gist(outcome: StatementOutcome): string {
   if ('error' in outcome) return outcome.error.message
-  const told = [
+  const shown = [
     'id',
     'phase',
     'attempt',
@@ -479,7 +479,7 @@ function gist(outcome: StatementOutcome): string {
     'error_code'
   ]
   return JSON.stringify(outcome.result.rows, (key, value) =>
-    key && !Number(key) && key !== '0' && !told.includes(key) ? undefined : value
+    key && !Number(key) && key !== '0' && !shown.includes(key) ? undefined : value
   )
 }
 

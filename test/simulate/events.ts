@@ -39,7 +39,7 @@ export function* eventLies(
   orders: readonly { id: string; phase: string }[]
 ): Iterable<string> {
   const newest = new Map<string, number>()
-  const told = new Map<string, string>()
+  const lettersBySubject = new Map<string, string>()
   for (const { partner_id, position, type, subject } of events) {
     if (position !== null) {
       const expected = (newest.get(partner_id) ?? 0) + 1
@@ -47,12 +47,12 @@ export function* eventLies(
       newest.set(partner_id, position)
     }
     const letter = LETTERS[type]
-    if (letter) told.set(subject, (told.get(subject) ?? '') + letter)
+    if (letter) lettersBySubject.set(subject, (lettersBySubject.get(subject) ?? '') + letter)
   }
   for (const { id, phase } of orders) {
-    const letters = told.get(id) ?? ''
-    told.delete(id)
+    const letters = lettersBySubject.get(id) ?? ''
+    lettersBySubject.delete(id)
     if (!RIGHT[phase]?.test(letters)) yield `${id} is ${phase}, and its events say ${letters || 'nothing'}`
   }
-  for (const [id, letters] of told) yield `the events ${letters} are of no order: ${id}`
+  for (const [id, letters] of lettersBySubject) yield `the events ${letters} are of no order: ${id}`
 }

@@ -61,22 +61,22 @@ export function serveFrames(world: BrokerWorld, dialect: DialectName): void {
     if (!url.includes('/options/')) return { status: 404, body: null }
     const recent = (calls.get(line) ?? []).filter(at => at > world.schedule.now - 60_000)
     calls.set(line, [...recent, world.schedule.now])
-    const answer = (status: number, body: object) => ({
+    const responseOf = (status: number, body: object) => ({
       status,
       body: [new TextEncoder().encode(JSON.stringify(body))]
     })
     if (recent.length >= CALLS_A_MINUTE) {
       world.counts.add('rest: too many calls')
-      return answer(429, { errors: [{ code: 'TooManyRequests' }] })
+      return responseOf(429, { errors: [{ code: 'TooManyRequests' }] })
     }
     const token = headers.authorization?.replace('Bearer ', '') as string
-    if (world.revoked.has(token)) return answer(401, { errors: [{ code: 'Unauthorized' }] })
+    if (world.revoked.has(token)) return responseOf(401, { errors: [{ code: 'Unauthorized' }] })
     const accountId = world.accountOf.get(token) as string
     if (!url.endsWith('/otp'))
-      return answer(200, { data: [{ account_id: accountId, account_type: 'demo', currency: 'USD' }] })
-    if (!url.includes(`/${accountId}/`)) return answer(404, { errors: [{ code: 'AccountNotFound' }] })
+      return responseOf(200, { data: [{ account_id: accountId, account_type: 'demo', currency: 'USD' }] })
+    if (!url.includes(`/${accountId}/`)) return responseOf(404, { errors: [{ code: 'AccountNotFound' }] })
     const app = headers[APP_HEADER] ?? ''
-    return answer(200, { data: { url: `ws://broker/account/${accountId}/demo?app=${app}` } })
+    return responseOf(200, { data: { url: `ws://broker/account/${accountId}/demo?app=${app}` } })
   }) as unknown as typeof fetch
 }
 
@@ -143,7 +143,7 @@ class ServedFrames implements SocketPeer {
         return void this.#refuse(frame, 'AuthorizationRequired')
       const body = read?.(frame, books)
       if (typeof body === 'string') this.#refuse(frame, body)
-      else this.#answer(frame, call, body as SimulatedBody, slow ? chance.int(1000, 8000) : chance.int(5, 60))
+      else this.#respond(frame, call, body as SimulatedBody, slow ? chance.int(1000, 8000) : chance.int(5, 60))
     })
   }
 
@@ -250,7 +250,7 @@ class ServedFrames implements SocketPeer {
       return void this.#refuse(frame, 'AuthorizationRequired')
     const fate = chance.weighted(troubles().buys)
     world.watchHalts({ appId: account.appId, asset: contractOf(frame).asset })
-    const answered = world.books.written(account.accountId, { at: schedule.now, by: line.actor.name })
+    const responded = world.books.written(account.accountId, { at: schedule.now, by: line.actor.name })
     let waiting = true
     const pending: Pending = { written: true, reject() {} }
     this.#pending.add(pending)
@@ -267,9 +267,9 @@ class ServedFrames implements SocketPeer {
       },
       waiting: () => waiting && !this.#over,
       done: (deal, ms) =>
-        this.#answer(frame, 'buy', receiptOf(deal, this.#dialect), ms, () => {
+        this.#respond(frame, 'buy', receiptOf(deal, this.#dialect), ms, () => {
           over()
-          answered()
+          responded()
           if (frame.subscribe !== 1) return undefined
           const { id } = this.#follow(deal, frame.req_id)
           if (deal.sale || chance.is(0.2)) this.#tell(deal)
@@ -278,7 +278,7 @@ class ServedFrames implements SocketPeer {
       refused: (error, ms) => {
         this.#refuse(frame, error.brokerCode, ms, () => {
           over()
-          if (error.ran === 'no') answered()
+          if (error.ran === 'no') responded()
         })
       }
     })
@@ -333,7 +333,7 @@ class ServedFrames implements SocketPeer {
   }
 
   /** Responds to a call; `then` runs right before, and may name the stream that the response opens. */
-  #answer(
+  #respond(
     frame: SimulatedBody,
     call: string,
     body: SimulatedBody,
@@ -345,8 +345,8 @@ class ServedFrames implements SocketPeer {
       if (this.#over) return
       const id = then() ?? this.#streams.get(call === 'transaction' ? call : String(frame.contract_id))?.id
       const subscription = frame.subscribe === 1 && id ? { subscription: { id } } : {}
-      const answer = plain ? body : { [call]: body }
-      this.#socket.arrive({ ...answer, ...subscription, msg_type: call, req_id: frame.req_id })
+      const content = plain ? body : { [call]: body }
+      this.#socket.arrive({ ...content, ...subscription, msg_type: call, req_id: frame.req_id })
     })
   }
 

@@ -144,13 +144,13 @@ export const simulatedGuards: SimulatedGuard[] = [
       )
     ],
     mode: 'broker',
-    buys: { 'lost answer, lists refused': 15 },
+    buys: { 'lost response, lists refused': 15 },
     lives: 1500
   },
   decision('evidence that fits two readings is reviewed', 'inWindow.length === 1 && near.length === 0 &&', ''),
   decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),
   decision(
-    'a contract whose buyer is not told is adopted only beyond a guess',
+    'a contract whose buyer is not reported is adopted only beyond a guess',
     'if (found.appId !== null) return true',
     'if (found) return true',
     { dialect: 'next' }

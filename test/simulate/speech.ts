@@ -67,15 +67,15 @@ export function receiptOf(deal: Deal, dialect: DialectName): SpeechBody {
 export function rowOf(
   list: 'portfolio' | 'statement' | 'profit_table',
   deal: Deal,
-  { tellsApps }: WorldBooks
+  { showsApps }: WorldBooks
 ): SpeechBody {
-  const dialect = tellsApps ? 'v3' : 'next'
+  const dialect = showsApps ? 'v3' : 'next'
   const row = {
     contract_id: Number(deal.id),
     transaction_id: Number(`${deal.id}1`),
     payout: amount(dialect, deal.payout),
     shortcode: shortcodeOf(deal),
-    ...(tellsApps ? { app_id: Number(deal.appId) } : {})
+    ...(showsApps ? { app_id: Number(deal.appId) } : {})
   }
   const { stake } = deal.contract
   if (list === 'statement')

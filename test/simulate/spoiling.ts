@@ -26,19 +26,19 @@ export function spoiled(world: BrokerWorld, deal: Deal, body: SpoiledBody): Spoi
   const { chance, counts, troubles } = world
   const { spoil } = troubles()
   if (spoil === 0 && !deal.odd) return body
-  const told = { ...body }
+  const spoiledBody = { ...body }
   // Some contracts have a field for good that nobody can read.
   if (chance.is(spoil) && !deal.odd) {
     const field = optionalOf(world, body)
     deal.odd = { field, which: field === 'payout' ? chance.of(unreadable) : chance.int(0, nonsense.length - 1) }
   }
-  if (deal.odd) told[deal.odd.field] = nonsense[deal.odd.which]!(body[deal.odd.field])
+  if (deal.odd) spoiledBody[deal.odd.field] = nonsense[deal.odd.which]!(body[deal.odd.field])
   if (chance.is(spoil)) {
     const field = chance.of([...needed].filter(name => name in body))
     counts.add(`state: ${field} is odd`)
-    told[field] = chance.of(nonsense)(body[field])
+    spoiledBody[field] = chance.of(nonsense)(body[field])
   }
-  return told
+  return spoiledBody
 }
 
 function optionalOf({ chance, counts }: BrokerWorld, body: SpoiledBody): string {

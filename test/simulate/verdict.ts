@@ -69,7 +69,7 @@ export async function verdictOf(end: {
     contracts: books.booked(end.clockMs),
     orders,
     foreign,
-    accepted: new Set(lives.flatMap(({ told }) => told.flatMap(({ orderId }) => orderId || []))),
+    accepted: new Set(lives.flatMap(({ responses }) => responses.flatMap(({ orderId }) => orderId || []))),
     lateToleranceMs: LATE_TOLERANCE_MS,
     clockToleranceMs: 1500 + end.clockMs,
     // A multiplier that nobody closes stays open; a binary contract ends long before the simulation does.
@@ -118,12 +118,12 @@ function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> 
     if (byClient.has(key)) yield `${order.client_order_id} names two orders`
     byClient.set(key, order)
   }
-  for (const { clientOrderId, party, told, asked } of lives) {
+  for (const { clientOrderId, party, responses, asked } of lives) {
     const order = byClient.get(`${party.partnerId} ${clientOrderId}`)
-    if (order?.broker_order_id && told.some(({ final }) => final))
+    if (order?.broker_order_id && responses.some(({ final }) => final))
       yield `${clientOrderId} was refused for good and bought`
-    for (const { status, orderId, brokerOrderId, pnl } of told) {
-      const about = `${clientOrderId} was told ${status} ${orderId} ${brokerOrderId ?? ''} and its row`
+    for (const { status, orderId, brokerOrderId, pnl } of responses) {
+      const about = `${clientOrderId} was returned as ${status} ${orderId} ${brokerOrderId ?? ''} and its row`
       if (orderId === undefined || orderId === '') continue
       if (!order || order.id !== orderId) yield `${about} is ${order?.id}`
       else if (status === 'OPEN' || status === 'CLOSED') {
@@ -137,7 +137,7 @@ function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> 
       }
     }
     // No request was repeated, so that a FAILED order must have stayed what it was.
-    if (told[0]?.status === 'FAILED' && asked === 1 && order?.broker_order_id)
+    if (responses[0]?.status === 'FAILED' && asked === 1 && order?.broker_order_id)
       yield `${clientOrderId} FAILED and owns a contract`
   }
 }

@@ -102,7 +102,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   const { clocks, standstillMs } = options.troubles
   const books = new WorldBooks({
     offset: chance.int(-clocks.broker, clocks.broker) / 1000,
-    tellsApps: options.dialect === 'v3'
+    showsApps: options.dialect === 'v3'
   })
   const mayArrive = async (accountId: string) => {
     const unsaid = await database.look(
@@ -308,8 +308,8 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
 
   // A load balancer in front of them mostly notices one that does not respond.
   function anyApi(): Api | undefined {
-    const answering = apis.filter(({ actor }) => actor.frozenUntil <= schedule.now)
-    const some = answering.length > 0 && chance.is(0.9) ? answering : apis
+    const responsive = apis.filter(({ actor }) => actor.frozenUntil <= schedule.now)
+    const some = responsive.length > 0 && chance.is(0.9) ? responsive : apis
     return some.length > 0 ? chance.of(some) : undefined
   }
 
@@ -374,7 +374,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
       const well = Math.max(since, struckAt, databaseDownUntil)
       if (written > since - WATCH_MS || schedule.now - well < standstillMs) continue
       claimed.set(key, Infinity)
-      standstills.push(`${key} stands still: claimed ${schedule.now - since} ms ago and not sent, and its worker lives`)
+      standstills.push(`${key} is stuck: claimed ${schedule.now - since} ms ago and not sent, and its worker lives`)
     }
   }
   const standstills: string[] = []
@@ -394,7 +394,8 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
       }
       if (schedule.now > lastBorn + PATIENCE_MS) {
         over = true
-        for (const { active, told } of lives) if (active > 0) counts.add(`patience lost with ${told.at(-1)?.status}`)
+        for (const { active, responses } of lives)
+          if (active > 0) counts.add(`patience lost with ${responses.at(-1)?.status}`)
       }
       watch()
     })

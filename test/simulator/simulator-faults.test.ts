@@ -209,9 +209,9 @@ calls('latency delays responses and jitter makes them change places; streams beg
     () => socket.frames.filter(frame => frame.proposal_open_contract?.is_sold === 1).length === 20
   )
   assert.ok(Date.now() - started >= 40)
-  const answered = socket.frames.filter(frame => frame.buy).map(frame => frame.req_id)
-  assert.is.not(answered.join(), [...answered].sort().join())
-  for (const id of answered) {
+  const respondedIds = socket.frames.filter(frame => frame.buy).map(frame => frame.req_id)
+  assert.is.not(respondedIds.join(), [...respondedIds].sort().join())
+  for (const id of respondedIds) {
     const own = socket.frames.filter(frame => frame.req_id === id)
     assert.ok(own[0]!.buy && own.at(-1)!.proposal_open_contract.is_sold === 1)
   }
