@@ -26,7 +26,7 @@ export interface FileOutcome {
 
 export interface FileOptions {
   env: NodeJS.ProcessEnv
-  /** For the whole file, unless it asks for its own with a line `// test time-out: 300 s`. */
+  /** For the whole file, unless it sets its own with a line `// test time-out: 300 s`. */
   timeoutMs: number
   signal: AbortSignal
   /** The process to run it in; one of its own without. */

@@ -74,7 +74,7 @@ function readArguments() {
         all: { type: 'boolean', default: false },
         times: { type: 'boolean', default: false },
         beside: { type: 'string' },
-        // Tells a test that fails from one that fails on a full machine, which is a defect as well, but not of the service.
+        // Distinguishes a test that fails from one that fails on a full machine, which is a defect as well, but not of the service.
         again: { type: 'boolean', default: false },
         verbose: { type: 'boolean', short: 'v', default: false },
         help: { type: 'boolean', short: 'h', default: false }

@@ -141,7 +141,7 @@ function describe({ judgement, load, trouble, kills, seconds, violations }: Chao
     `audit: ${summary(report)}`,
     `deeds: ${kills} kills and freezes in ${Math.round(seconds)} s (${Math.round((kills / seconds) * 60)}/min): ${list(trouble.deeds)}`,
     `orders: ${load.lives.length} (${Math.round(load.lives.length / seconds)}/s) ended for their clients as ${list(ends)}; ${stillOpen} without end`,
-    `answers: ${load.requests} requests, ${load.retries} retries: ${list(load.answers)}`,
+    `responses: ${load.requests} requests, ${load.retries} retries: ${list(load.responses)}`,
     ...markups.map(
       ({ partnerId, currency, ours, theirs, unknown }) =>
         `markup of ${partnerId}, ${currency}: ours ${ours}, the broker's ledger ${theirs}, difference ${(Number(ours) - Number(theirs)).toFixed(2)}, ${unknown} unknown`

@@ -169,8 +169,8 @@ export async function startConsumers(
         else if (events.some(({ position }, at) => received[at] !== position)) wrong(`${name} received other events`)
       }
       for (const { id, position } of logged) {
-        const told = ids.get(position)
-        if (told !== undefined && told !== eventIdOf(id)) wrong(`position ${position} was received as ${told}`)
+        const earlier = ids.get(position)
+        if (earlier !== undefined && earlier !== eventIdOf(id)) wrong(`position ${position} was received as ${earlier}`)
       }
       for (const position of ids.keys()) if (position > logged.length) wrong(`position ${position} is not in the log`)
       const orders = await rows<{ id: string; phase: string }>(db, 'select id, phase from orders', {})

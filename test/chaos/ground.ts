@@ -28,7 +28,7 @@ import { recordSteps } from './record-steps.ts'
 import { ChaosWire } from './wire.ts'
 
 /** Short times, so that doubts are resolved in seconds. They keep the order of the real ones. */
-const times = { permit: 1000, answer: 1500, reconcile: 2500, crashed: 6000, ttl: 6000, settleWait: 9000 }
+const times = { permit: 1000, brokerResponse: 1500, reconcile: 2500, crashed: 6000, ttl: 6000, settleWait: 9000 }
 export type Times = typeof times
 
 export interface GroundOptions {
@@ -146,7 +146,7 @@ async function open(
   await recordSteps(db)
 
   const stretched = Object.fromEntries(Object.entries(times).map(([name, ms]) => [name, ms * (options.stretch ?? 1)]))
-  const { permit, answer, reconcile, crashed, ttl, settleWait } = stretched as Times
+  const { permit, brokerResponse, reconcile, crashed, ttl, settleWait } = stretched as Times
   const here = `127.0.0.1:${network.broker.port}`
   const url = new URL(postgres.url)
   if (!options.direct) url.port = String(network.postgres.port)
@@ -160,7 +160,7 @@ async function open(
     ...(network.redis ? { REDIS_URL: `redis://127.0.0.1:${options.direct ? ports.redis : network.redis.port}` } : {}),
     RATE_LIMIT_SCALE: '1000000',
     RATE_LIMIT_TRADER: '1000000',
-    BROKER_ANSWER_TIMEOUT_MS: String(answer),
+    BROKER_ANSWER_TIMEOUT_MS: String(brokerResponse),
     PERMIT_MS: String(permit),
     RECONCILE_AFTER_MS: String(reconcile),
     RECONCILE_CRASHED_MS: String(crashed),
@@ -291,10 +291,11 @@ function beyondReach(database: Pick<Postgres, 'url' | 'port' | 'stop'>): Postgre
 async function makeTrader(address: string, key: string, traderExternalId: string): Promise<Trader> {
   const accountId = newAccountId()
   const account = { accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }
-  const answer = await call(address, exchangeTokens, {
+  const response = await call(address, exchangeTokens, {
     headers: { authorization: `Bearer ${key}` },
     body: { traderExternalId, accounts: [account] }
   })
-  if (answer.status !== 200) throw new Error(`The exchange answered ${answer.status}: ${JSON.stringify(answer.body)}`)
+  if (response.status !== 200)
+    throw new Error(`The exchange returned ${response.status}: ${JSON.stringify(response.body)}`)
   return { traderExternalId, accountId }
 }

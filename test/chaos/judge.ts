@@ -75,7 +75,7 @@ export async function askForAudit(ground: ChaosGround): Promise<ReconciliationSu
             total[name as keyof ReconciliationSummary] += count
           break
         }
-        if (performance.now() > deadline) throw new Error('The audit was not answered.')
+        if (performance.now() > deadline) throw new Error('The audit was not completed.')
         await sleep(100)
       }
     }
@@ -143,7 +143,7 @@ export async function judge(ground: ChaosGround, load: ChaosLoad): Promise<Judge
   for (const { partnerId, currency, ours, theirs, unknown } of markups)
     if (!new Big(ours).eq(theirs) || unknown > 0)
       violate(`markup of ${partnerId} in ${currency} is ${ours}, the broker's ledger has ${theirs}; ${unknown} unknown`)
-  compareWithAnswers(load, new Map(orders.map(order => [order.client_order_id as string, order])), violate)
+  compareWithResponses(load, new Map(orders.map(order => [order.client_order_id as string, order])), violate)
   for (const { what, life } of load.complaints) violate(what, life?.orderId ?? null)
   for (const { crashes } of members) for (const crash of crashes) violate(crash)
   return { report, violations, doubts: await doubts(db), stillOpen, markups }
@@ -201,7 +201,7 @@ async function senderWasStruck({ db, workers }: ChaosGround, entry: LedgerEntry)
 
 type JudgedRow = Awaited<ReturnType<typeof readOrders>>[number]
 
-function compareWithAnswers(
+function compareWithResponses(
   load: ChaosLoad,
   byClient: Map<string, JudgedRow>,
   violate: (what: string, id?: string) => void
@@ -209,13 +209,13 @@ function compareWithAnswers(
   for (const life of load.lives) {
     const row = byClient.get(life.body.clientOrderId)
     if (!row) {
-      if (life.orderId) violate('was answered and has no row', life.orderId)
+      if (life.orderId) violate('was acknowledged and has no row', life.orderId)
       continue
     }
-    if (life.orderId && row.id !== life.orderId) violate(`was answered as ${life.orderId}`, row.id)
+    if (life.orderId && row.id !== life.orderId) violate(`was returned as ${life.orderId}`, row.id)
     if (life.brokerOrderId && row.broker_order_id !== life.brokerOrderId)
-      violate(`was answered with the contract ${life.brokerOrderId}`, row.id)
-    if (life.pnl !== undefined && Number(row.pnl) !== life.pnl) violate(`was answered with the pnl ${life.pnl}`, row.id)
+      violate(`was returned with the contract ${life.brokerOrderId}`, row.id)
+    if (life.pnl !== undefined && Number(row.pnl) !== life.pnl) violate(`was returned with the pnl ${life.pnl}`, row.id)
     if (life.end === 'refused' && row.phase !== 'failed') violate(`was refused and is ${row.phase}`, row.id)
   }
 }

@@ -1,13 +1,13 @@
 // The partner's side: orders sent as a careful client sends them. An id per order, at times sent twice at once to
 // both APIs; after a 502, a 503 or a lost connection the same id again, until there is an end or patience is
-// over. Whatever is answered is held against the contract and against what was answered before.
+// over. Every response is compared with the contract and with the responses before it.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Operation } from '../../api/operation.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import type { BinaryOrder } from '../../schemas/orders.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
-import { checkAnswer } from '../support/harness.ts'
+import { checkResponse } from '../support/harness.ts'
 import type { ChaosGround, Trader } from './ground.ts'
 
 const PATIENCE_MS = 60_000
@@ -21,7 +21,7 @@ export interface OrderLife {
   body: BinaryOrder
   accountId: string
   tries: number
-  /** closed: answered with its result; open: bought; refused: for good; given up: out of patience. */
+  /** closed: returned with its result; open: bought; refused: for good; given up: out of patience. */
   end: 'closed' | 'open' | 'refused' | 'given up' | undefined
   orderId: string | undefined
   brokerOrderId: string | undefined
@@ -33,7 +33,7 @@ export interface OrderLife {
 export interface ChaosLoad {
   lives: OrderLife[]
   /** Responses by status and code, and failed requests by what ended them; with stages, by the stage they began in. */
-  answers: Record<string, number>
+  responses: Record<string, number>
   /** When the first 200 came to a request begun in a stage; performance.now(). */
   firstSuccess: Record<string, number>
   /** When each 200 to an order came; performance.now(). */
@@ -50,7 +50,7 @@ export interface ChaosLoad {
 export function emptyLoad({ patienceMs, stage }: { patienceMs?: number; stage?: () => string } = {}): ChaosLoad {
   return {
     lives: [],
-    answers: {},
+    responses: {},
     firstSuccess: {},
     acknowledged: [],
     retries: 0,
@@ -179,15 +179,15 @@ async function live(
 }
 
 /** Holds a response against the ones before, and the order's end with it; `bought`: that was known when it was requested. */
-function take(load: ChaosLoad, life: OrderLife, answer: LoadResponse | undefined, bought: boolean): void {
-  if (!answer) return
-  const { status, body } = answer
+function take(load: ChaosLoad, life: OrderLife, response: LoadResponse | undefined, bought: boolean): void {
+  if (!response) return
+  const { status, body } = response
   const complain = (what: string) =>
     load.complaints.push({ what: `${what}: ${status} ${JSON.stringify(body).slice(0, 300)}`, life })
-  const same = <T>(known: T | undefined, told: unknown, name: string): T | undefined => {
-    if (told === undefined || told === null) return known
-    if (known !== undefined && known !== told) complain(`${name} was ${known} before`)
-    return told as T
+  const same = <T>(known: T | undefined, received: unknown, name: string): T | undefined => {
+    if (received === undefined || received === null) return known
+    if (known !== undefined && known !== received) complain(`${name} was ${known} before`)
+    return received as T
   }
   life.orderId = same(life.orderId, body.orderId, 'orderId')
   if (status === 200) {
@@ -215,12 +215,12 @@ async function close(
 ): Promise<void> {
   const path = `/v1/orders/${life.orderId}/close`
   for (let tries = 0; tries < 6; tries++) {
-    const answer = await request(ground, load, { api: random.below(2), life, row: closeOrder, path })
-    if (answer?.status === 200) return take(load, life, answer, true)
+    const response = await request(ground, load, { api: random.below(2), life, row: closeOrder, path })
+    if (response?.status === 200) return take(load, life, response, true)
     // Not for sale any more: it settles.
-    if (answer && !again.has(answer.body.error as string)) {
-      if (answer.body.error !== 'INVALID_CONTRACT' && answer.body.error !== 'MARKET_CLOSED')
-        load.complaints.push({ what: `closing: ${answer.status} ${JSON.stringify(answer.body)}`, life })
+    if (response && !again.has(response.body.error as string)) {
+      if (response.body.error !== 'INVALID_CONTRACT' && response.body.error !== 'MARKET_CLOSED')
+        load.complaints.push({ what: `closing: ${response.status} ${JSON.stringify(response.body)}`, life })
       return
     }
     await sleep(100 + random.below(300))
@@ -233,12 +233,12 @@ async function list(
   { life, random }: { life: OrderLife; random: Random }
 ): Promise<void> {
   const path = `/v1/orders?traderExternalId=${life.body.traderExternalId}&limit=200`
-  const answer = await request(ground, load, { api: random.below(2), life, row: listOrders, path })
-  if (answer?.status !== 200) return
-  const entries = answer.body.data as { clientOrderId: string; orderId: string }[]
+  const response = await request(ground, load, { api: random.below(2), life, row: listOrders, path })
+  if (response?.status !== 200) return
+  const entries = response.body.data as { clientOrderId: string; orderId: string }[]
   const entry = entries.find(({ clientOrderId }) => clientOrderId === life.body.clientOrderId)
   if (life.orderId && entries.length < 200 && entry?.orderId !== life.orderId)
-    load.complaints.push({ what: 'an answered order is not in the list', life })
+    load.complaints.push({ what: 'an acknowledged order is not in the list', life })
 }
 
 /** One request; undefined when the connection was lost, which must have had a reason. */
@@ -253,14 +253,14 @@ async function request(
   const stage = load.stage()
   const count = (what: string) => {
     const name = stage ? `${stage}: ${what}` : what
-    load.answers[name] = (load.answers[name] ?? 0) + 1
+    load.responses[name] = (load.responses[name] ?? 0) + 1
     if (what === '200') load.firstSuccess[stage] ??= performance.now()
     if (what === '200' && row === placeBinaryOrder) load.acknowledged.push(performance.now())
     life.log.push(`${row.name} at ${api.name} after ${Math.round(performance.now() - startedAt)} ms: ${name}`)
   }
   load.requests += 1
   let response: Response
-  let answer: Record<string, unknown>
+  let content: Record<string, unknown>
   try {
     response = await fetch(api.address + path, {
       method: row.method,
@@ -268,23 +268,23 @@ async function request(
       ...(body ? { body: JSON.stringify(body) } : {}),
       signal: AbortSignal.timeout(CLIENT_TIMEOUT_MS)
     })
-    answer = (await response.json()) as Record<string, unknown>
+    content = (await response.json()) as Record<string, unknown>
   } catch (error) {
     const { name, cause } = error as Error & { cause?: { code?: string } }
-    const why = name === 'TimeoutError' ? 'no answer' : 'connection lost'
+    const why = name === 'TimeoutError' ? 'no response' : 'connection lost'
     count(why)
     // Whoever was not killed, stopped or frozen in the meantime owes a response.
     if (!api.troubledSince(startedAt - 1000))
       load.complaints.push({ what: `${why} (${cause?.code ?? name}) at ${api.name}, which was well`, life })
     return undefined
   }
-  count(`${response.status}${answer.error ? ` ${answer.error}${answer.status ? ` ${answer.status}` : ''}` : ''}`)
+  count(`${response.status}${content.error ? ` ${content.error}${content.status ? ` ${content.status}` : ''}` : ''}`)
   if (response.status === 503 && !response.headers.has('retry-after'))
-    load.complaints.push({ what: `${row.name} answered 503 without Retry-After`, life })
+    load.complaints.push({ what: `${row.name} returned 503 without Retry-After`, life })
   try {
-    checkAnswer(row, response, answer)
+    checkResponse(row, response, content)
   } catch (error) {
     load.complaints.push({ what: (error as Error).message, life })
   }
-  return { status: response.status, body: answer }
+  return { status: response.status, body: content }
 }

@@ -50,7 +50,7 @@ export class ChaosMember {
   readonly exits: (number | string)[] = []
   readonly #options: MemberOptions
   #child: ChildProcess | undefined
-  #told = false
+  #ending = false
   #retired = false
 
   constructor(options: MemberOptions) {
@@ -93,7 +93,7 @@ export class ChaosMember {
     })
     closeSync(file)
     this.#child = child
-    this.#told = false
+    this.#ending = false
     const gone = once(child, 'exit').then(() => false)
     void gone.then(() => this.#ended(child))
     const ready = port === undefined ? once(child, 'message').then(() => true) : listens(port, child)
@@ -106,7 +106,7 @@ export class ChaosMember {
     this.frozen = false
     this.troubledAt = performance.now()
     const how = child.exitCode ?? child.signalCode ?? 'unknown'
-    if (was && !this.#told) {
+    if (was && !this.#ending) {
       this.crashes.push(`${this.name} (${child.pid}) ended by itself: ${how}`)
       if (!this.#retired) void this.start().catch((error: Error) => this.crashes.push(error.message))
     }
@@ -119,7 +119,7 @@ export class ChaosMember {
   /** Sends a signal that ends it; resolves with how it ended. */
   async end(signal: 'SIGKILL' | 'SIGTERM'): Promise<number | string> {
     const child = this.#child as ChildProcess
-    this.#told = true
+    this.#ending = true
     this.up = false
     this.troubledAt = performance.now()
     const gone = child.exitCode !== null || child.signalCode !== null ? Promise.resolve() : once(child, 'exit')
@@ -151,7 +151,7 @@ export class ChaosMember {
   /** Ends it for good. */
   async retire(): Promise<void> {
     this.#retired = true
-    this.#told = true
+    this.#ending = true
     const child = this.#child
     if (!child || child.exitCode !== null || child.signalCode !== null) return
     const gone = once(child, 'exit')

@@ -27,7 +27,7 @@ for (const outage of outages) {
 }
 if (violations > 0) process.exitCode = 1
 
-/** Answers how many violations there were. */
+/** Returns how many violations there were. */
 async function run(outage: Outage, dialect: DialectName): Promise<number> {
   const seed = Number(values.seed)
   const ground = await openOutageGround({

@@ -1,4 +1,4 @@
-// `make outages`: a whole part away for a while under load. Nothing accepted is lost, answers say what a client can
+// `make outages`: a whole part away for a while under load. Nothing accepted is lost, responses say what a client can
 // act on, and everything recovers without a restart of api or worker. Each ends with the auditor.
 import { execFileSync } from 'node:child_process'
 import { mkdirSync, mkdtempSync, rmSync, statfsSync, writeFileSync } from 'node:fs'
@@ -31,7 +31,7 @@ export interface OutageReport {
   /** From the end of the outage to the first order bought that was sent after it. */
   recoveredMs: number | undefined
   /** Responses of each stage (before, during, after), by status and code. */
-  answers: Record<string, number>
+  responses: Record<string, number>
 }
 
 // Small enough to fill in a moment, large enough for a cluster and its log.
@@ -147,9 +147,9 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
       .map(([name, count]) => `${name} ${count}`)
       .join(', ')
   tell(
-    `  recovered after ${recoveredMs} ms; in doubt: ${describeDoubts(doubts)}; ${load.retries} retries; answers ${list(load.answers)}`
+    `  recovered after ${recoveredMs} ms; in doubt: ${describeDoubts(doubts)}; ${load.retries} retries; responses ${list(load.responses)}`
   )
-  tell(`  other calls: ${list(visits.answers)}`)
+  tell(`  other calls: ${list(visits.responses)}`)
   for (const line of wrong) tell(`  VIOLATION ${line}`)
-  return { load, violations: wrong, recoveredMs, answers: load.answers }
+  return { load, violations: wrong, recoveredMs, responses: load.responses }
 }

@@ -41,10 +41,11 @@ export async function doubts(db: Db): Promise<Doubts> {
        from waits group by grouping sets ((fate), ())`
   )
   const none: StoryWaits = { count: 0, p50Ms: 0, p99Ms: 0, maxMs: 0 }
-  const told: Doubts = { all: none, found: none, absent: none, review: none }
+  const byFate: Doubts = { all: none, found: none, absent: none, review: none }
   for (const { fate, count, p50Ms, p99Ms, maxMs } of found)
-    if (count > 0) told[fate] = { count, p50Ms: Math.round(p50Ms), p99Ms: Math.round(p99Ms), maxMs: Math.round(maxMs) }
-  return told
+    if (count > 0)
+      byFate[fate] = { count, p50Ms: Math.round(p50Ms), p99Ms: Math.round(p99Ms), maxMs: Math.round(maxMs) }
+  return byFate
 }
 
 /** The figures in words. */

@@ -1,7 +1,7 @@
 // What goes wrong, and when: drawn from a seed. Processes are killed, stopped in order, and frozen; their
 // connections are cut, and their traffic is held back.
 //
-// What the order protocol asks of the world is kept: a buy the broker will execute is executed within its own
+// What the order protocol requires of the world is kept: a buy the broker will execute is executed within its own
 // time-out (RECONCILE_AFTER_MS). So traffic to the broker is held, and the broker frozen, for less than that;
 // all else takes as long as it likes.
 import { setTimeout as sleep } from 'node:timers/promises'

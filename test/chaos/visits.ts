@@ -9,17 +9,17 @@ import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { getUsage } from '../../api/usage.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
-import { checkAnswer } from '../support/harness.ts'
+import { checkResponse } from '../support/harness.ts'
 import type { ChaosGround, Trader } from './ground.ts'
 
 const EVERY_MS = 150
 const CLIENT_TIMEOUT_MS = 60_000
-// The service or its broker cannot answer now: the same call again, later.
+// The service or its broker cannot respond now: the same call again, later.
 const again = new Set([502, 503])
 
 export interface Visits {
   /** Responses by stage, operation, status and code. */
-  answers: Record<string, number>
+  responses: Record<string, number>
   complaints: string[]
 }
 
@@ -51,7 +51,7 @@ export function startVisits(
   ground: ChaosGround,
   { seed, stage }: { seed: number; stage: () => string }
 ): { stop(): Promise<Visits> } {
-  const visits: Visits = { answers: {}, complaints: [] }
+  const visits: Visits = { responses: {}, complaints: [] }
   const random = seeded(seed)
   const underWay = new Set<Promise<void>>()
   let stopped = false
@@ -83,7 +83,7 @@ async function visit(
   const { address, name } = random.pick(ground.apis)
   const count = (what: string) => {
     const line = `${stage}: ${row.name} ${what}`
-    visits.answers[line] = (visits.answers[line] ?? 0) + 1
+    visits.responses[line] = (visits.responses[line] ?? 0) + 1
   }
   try {
     const response = await fetch(`${address}${row.path}${query ? `?${new URLSearchParams(query)}` : ''}`, {
@@ -92,13 +92,13 @@ async function visit(
       ...(body ? { body: JSON.stringify(body) } : {}),
       signal: AbortSignal.timeout(CLIENT_TIMEOUT_MS)
     })
-    const answer = (await response.json()) as Record<string, unknown>
-    count([response.status, answer.error].filter(Boolean).join(' '))
-    checkAnswer(row, response, answer)
+    const content = (await response.json()) as Record<string, unknown>
+    count([response.status, content.error].filter(Boolean).join(' '))
+    checkResponse(row, response, content)
     if (response.status === 503 && !response.headers.has('retry-after'))
-      visits.complaints.push(`${row.name} answered 503 without Retry-After`)
+      visits.complaints.push(`${row.name} returned 503 without Retry-After`)
     if (response.status !== 200 && !again.has(response.status))
-      visits.complaints.push(`${row.name} was refused ${stage} the outage: ${JSON.stringify(answer)}`)
+      visits.complaints.push(`${row.name} was refused ${stage} the outage: ${JSON.stringify(content)}`)
   } catch (error) {
     count('failed')
     visits.complaints.push(`${row.name} at ${name}, ${stage} the outage: ${(error as Error).message}`)

@@ -125,10 +125,10 @@ export async function judge({
       const mine = byFollow.get(shown.followId) ?? []
       const pnl = mine.reduce((sum, copy) => sum.plus(copy.pnl ?? 0), new Big(0))
       skipped += shown.skippedCopies
-      const told = [shown.copiedOrders, shown.openCopies, shown.pnl]
+      const reported = [shown.copiedOrders, shown.openCopies, shown.pnl]
       const counted = [mine.length, mine.filter(({ phase }) => phase === 'review').length, pnl.toNumber()]
-      if (JSON.stringify(told) !== JSON.stringify(counted))
-        broken.push(`${shown.followId} shows ${told}, its orders are ${counted}`)
+      if (JSON.stringify(reported) !== JSON.stringify(counted))
+        broken.push(`${shown.followId} shows ${reported}, its orders are ${counted}`)
     }
   }
   const paused = follows.filter(({ status }) => status === 'PAUSED_DRAWDOWN').length

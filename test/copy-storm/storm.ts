@@ -93,7 +93,7 @@ export async function storm(options: StormOptions): Promise<CopyVerdict & { plac
             maxDrawdownPct: integer(5, 90)
           }
         })
-        if (status !== 200) throw new Error(`follow answered ${status}: ${JSON.stringify(body)}`)
+        if (status !== 200) throw new Error(`following returned ${status}: ${JSON.stringify(body)}`)
         return follower
       })
     )
@@ -114,7 +114,7 @@ export async function storm(options: StormOptions): Promise<CopyVerdict & { plac
       ...(random() < 0.5 ? { stopLoss: money(Math.min(stake, 0.1 + stake / 4), stake) } : {}),
       ...(random() < 0.4 ? { takeProfit: money(1, 40) } : {})
     }
-    const answer =
+    const response =
       kind === 'BINARY'
         ? await partner.call(placeBinaryOrder, {
             body: {
@@ -132,18 +132,18 @@ export async function storm(options: StormOptions): Promise<CopyVerdict & { plac
         : await partner.call(placeMultiplierOrder, {
             body: { ...common, direction: pick(['up', 'down']), stake, multiplier: 40, ...limits }
           })
-    if (answer.status === 200) placed++
-    if (answer.body.status === 'OPEN') open.set(answer.body.orderId, kind)
-    if (answer.body.status === 'OPEN' && kind === 'MULTIPLIER')
-      multipliers.set(Number(answer.body.brokerOrderId), stake)
+    if (response.status === 200) placed++
+    if (response.body.status === 'OPEN') open.set(response.body.orderId, kind)
+    if (response.body.status === 'OPEN' && kind === 'MULTIPLIER')
+      multipliers.set(Number(response.body.brokerOrderId), stake)
   }
   async function closeOne(): Promise<void> {
     const [orderId, kind] = pick([...open]) ?? []
     if (!orderId) return
-    const answer = await (kind === 'BINARY'
+    const response = await (kind === 'BINARY'
       ? partner.call(closeOrder, { params: { id: orderId } })
       : partner.call(closeMultiplierOrder, { params: { orderId } }))
-    if (answer.status === 200) open.delete(orderId)
+    if (response.status === 200) open.delete(orderId)
   }
   /** A leader changes the limits of a multiplier with the broker's own software; the broker takes one change a second. */
   function changeLimits(): void {

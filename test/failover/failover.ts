@@ -132,7 +132,7 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
     wrong.push(...(await examine(ground.env, tell)))
   }
   if (ours().join() !== pids) wrong.push('a process of ours had to be started again')
-  const answers = Object.entries(load.answers).sort(([, a], [, b]) => b - a)
+  const answers = Object.entries(load.responses).sort(([, a], [, b]) => b - a)
   tell(
     `orders: ${load.lives.length}, ${load.retries} retries; answers ${answers.map(each => each.join(' ')).join(', ')}`
   )

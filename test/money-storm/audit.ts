@@ -74,15 +74,15 @@ export async function audit(
     })
     if (row) return `Broken: ${name} (${JSON.stringify(row)}).`
   }
-  const told = [...acknowledged]
-  for (let i = 0; i < told.length; i += 5000) {
+  const references = [...acknowledged]
+  for (let i = 0; i < references.length; i += 5000) {
     const [lost] = await rows<{ reference: string }>(
       db,
-      `select r as reference from unnest(:told::text[]) r
+      `select r as reference from unnest(:references::text[]) r
         where not exists (select from ledger_transfers t where t.reference = r) limit 1`,
-      { told: told.slice(i, i + 5000) }
+      { references: references.slice(i, i + 5000) }
     )
-    if (lost) return `Lost: ${lost.reference} was answered as made.`
+    if (lost) return `Lost: ${lost.reference} was acknowledged as made.`
   }
   return null
 }

@@ -123,14 +123,14 @@ async function blow(db: Db, round: Round): Promise<{ operations: number; kills: 
   const deeds: Promise<unknown>[] = []
   let generation = 0
 
-  function heard(line: string): void {
+  function receive(line: string): void {
     done.operations += 1
     const [what, ...references] = line.split(' ')
     if (what === 'e') failures.push(line)
     for (const reference of references) {
       // Another process's line about a repeat may be read before the line of who made it: only two makers are wrong.
       if (what === 'm') {
-        if (round.made.has(reference)) failures.push(`Doubled: ${reference} was answered as made before.`)
+        if (round.made.has(reference)) failures.push(`Doubled: ${reference} was acknowledged as made before.`)
         round.made.add(reference)
       }
       if (what === 'm' || what === 'r') round.acknowledged.add(reference)
@@ -162,7 +162,7 @@ async function blow(db: Db, round: Round): Promise<{ operations: number; kills: 
       const ended = once(child, 'close') as Promise<[number | null, NodeJS.Signals | null]>
       createInterface({ input: child.stdout }).on('line', line => {
         left -= 1
-        heard(line)
+        receive(line)
       })
       const [code, signal] = await ended
       if (code !== 0 && signal !== 'SIGKILL') failures.push(`A process ended with ${code ?? signal}.`)

@@ -1,4 +1,4 @@
-// Wake-ups that go wrong end no process: what nobody knows is passed over, and a Redis that never answers can be left.
+// Wake-ups that go wrong end no process: what nobody knows is passed over, and a Redis that never responds can be left.
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Redis } from 'ioredis'
@@ -29,9 +29,9 @@ strange('is passed over by the workers', async () => {
 /** As much of a Redis as a subscription takes; once `mute`, it subscribes nobody. */
 async function startMuteRedis(port = 0) {
   const sockets = new Set<Socket>()
-  const heard: string[] = []
-  const redis = { mute: false, heard, url: '', cut: () => sockets.forEach(socket => void socket.destroy()) }
-  const answerTo = (name: string, channel = ''): string => {
+  const received: string[] = []
+  const redis = { mute: false, received, url: '', cut: () => sockets.forEach(socket => void socket.destroy()) }
+  const responseTo = (name: string, channel = ''): string => {
     if (name === 'hello') return `-ERR unknown command 'HELLO'\r\n`
     if (name === 'info') return '$21\r\nredis_version:7.0.0\r\n\r\n'
     if (name !== 'subscribe') return '+OK\r\n'
@@ -45,8 +45,8 @@ async function startMuteRedis(port = 0) {
         .split(/^\*\d+\r\n/m)
         .slice(1)) {
         const [name = '', channel] = call.split('\r\n').filter((_, index) => index % 2 === 1)
-        heard.push(name.toLowerCase())
-        socket.write(answerTo(name.toLowerCase(), channel))
+        received.push(name.toLowerCase())
+        socket.write(responseTo(name.toLowerCase(), channel))
       }
     })
   }).listen(port, '127.0.0.1')
@@ -68,9 +68,9 @@ mute('can be left', async () => {
   const note = (reason: unknown) => void unhandled.push(reason)
   process.on('unhandledRejection', note)
   redis.mute = true
-  redis.heard.length = 0
+  redis.received.length = 0
   redis.cut()
-  await until('the channel to be subscribed again', () => redis.heard.includes('subscribe'))
+  await until('the channel to be subscribed again', () => redis.received.includes('subscribe'))
   await bus.close()
   // What nobody handled is reported at the end of the turn in which the connection ends.
   await until('the connection to end', () => !bus.healthy())

@@ -21,34 +21,34 @@ onClose(() => ground.close())
 
 async function away(outage: Outage, awayMs: number): Promise<Record<string, number>> {
   const options = { seed: 4, awayMs, aroundMs: 1500, ordersPerSecond: 8, tell: (line: string) => console.log(line) }
-  const { violations, recoveredMs, answers } = await runOutage(ground, outage, options)
+  const { violations, recoveredMs, responses } = await runOutage(ground, outage, options)
   assert.equal(violations, [])
   assert.type(recoveredMs, 'number')
-  return answers
+  return responses
 }
 
-const count = (answers: Record<string, number>, pattern: RegExp) =>
-  Object.entries(answers).reduce((sum, [name, number]) => (pattern.test(name) ? sum + number : sum), 0)
+const count = (responses: Record<string, number>, pattern: RegExp) =>
+  Object.entries(responses).reduce((sum, [name, number]) => (pattern.test(name) ? sum + number : sum), 0)
 
 const outage = suite('without')
 
 if (all)
   outage('PostgreSQL, requests get 503 or wait, and everything goes on when it is back', async () => {
-    const answers = await away('postgres', 3000)
-    assert.ok(count(answers, /^during: 503 UNAVAILABLE/) + count(answers, /^during: 200/) > 0)
+    const responses = await away('postgres', 3000)
+    assert.ok(count(responses, /^during: 503 UNAVAILABLE/) + count(responses, /^during: 200/) > 0)
   })
 
 outage('the broker, requests get 502, and orders in doubt are resolved when it is back', async () => {
-  const answers = await away('broker', 4000)
-  assert.is(count(answers, /^during: 5(?!02)/), 0, JSON.stringify(answers))
+  const responses = await away('broker', 4000)
+  assert.is(count(responses, /^during: 5(?!02)/), 0, JSON.stringify(responses))
 })
 
 if (redis)
   outage('Redis, orders are placed all the same', async () => {
-    const answers = await away('redis', 3000)
-    assert.ok(count(answers, /^during: 200/) > 0)
+    const responses = await away('redis', 3000)
+    assert.ok(count(responses, /^during: 200/) > 0)
     // Wake-ups come late, and an order that nobody reached in time fails as such; nothing is refused.
-    assert.is(count(answers, /^during: 503/), 0, JSON.stringify(answers))
+    assert.is(count(responses, /^during: 503/), 0, JSON.stringify(responses))
   })
 
 if (disk)

@@ -1,5 +1,5 @@
-// Stopping in order, with work under way: SIGTERM to an API and to a worker under load answers what can be
-// answered, leaves no lease and no doubt behind and ends with exit code 0; a second signal ends hard, and loses
+// Stopping in order, with work under way: SIGTERM to an API and to a worker under load completes what can be
+// completed, leaves no lease and no doubt behind and ends with exit code 0; a second signal ends hard, and loses
 // nothing either. In one dialect: stopping is the same in both. TEST_DIALECT=next tries the other.
 // test in the full run only
 // test time-out: 600 s
@@ -13,7 +13,7 @@ import { rows } from '../../db/postgres/connection.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { audit, booksOf, readOrders, readReported, summary } from '../support/auditor.ts'
 import { brokerEnv } from '../support/dialects.ts'
-import { checkAnswer, closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { checkResponse, closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
 
 const RECONCILE_AFTER_MS = 3000
@@ -37,7 +37,7 @@ const traders = await Promise.all(Array.from({ length: 40 }, () => partner.makeT
 
 interface SentRequest {
   clientOrderId: string
-  answer?: { status: number; body: Record<string, unknown> }
+  response?: { status: number; body: Record<string, unknown> }
   lost?: string
 }
 
@@ -51,7 +51,7 @@ function startLoad(address: string, { keepAlive, duration = 3 }: { keepAlive: bo
       const order: SentRequest = { clientOrderId: randomUUID() }
       sent.push(order)
       await place(address, agent, { trader, order, duration })
-      // A server that is gone answers nobody any more.
+      // A server that is gone responds to nobody any more.
       if (order.lost) return
     }
   }
@@ -89,10 +89,10 @@ function place(
       response.on('error', lost)
       response.on('end', () => {
         if (!response.complete) return lost(new Error('cut off'))
-        const answer = { status: response.statusCode as number, body: JSON.parse(text) as Record<string, unknown> }
-        order.answer = answer
-        const seen = { status: answer.status, headers: new Headers(response.headers as Record<string, string>) }
-        checkAnswer(placeBinaryOrder, seen, answer.body)
+        const received = { status: response.statusCode as number, body: JSON.parse(text) as Record<string, unknown> }
+        order.response = received
+        const seen = { status: received.status, headers: new Headers(response.headers as Record<string, string>) }
+        checkResponse(placeBinaryOrder, seen, received.body)
         done()
       })
     })
@@ -109,20 +109,20 @@ async function endInOrder(process: TestProcess): Promise<void> {
 
 /** Reads balances all along until stopped: what a worker does beside orders. */
 function startReads() {
-  const answers: number[] = []
+  const statuses: number[] = []
   let stopped = false
   const reading = (async () => {
     // In turn, so that no account's budget is used up.
     for (let turn = 0; !stopped; turn++) {
       const { traderExternalId } = traders[turn % traders.length] as TestTrader
-      answers.push((await partner.call(getBalance, { query: { traderExternalId } })).status)
+      statuses.push((await partner.call(getBalance, { query: { traderExternalId } })).status)
     }
   })()
   return {
     async stop() {
       stopped = true
       await reading
-      return answers
+      return statuses
     }
   }
 }
@@ -164,7 +164,7 @@ async function assertClean(): Promise<void> {
   assert.is(report.reported, 0)
 }
 
-const answered = (sent: SentRequest[]) => sent.filter(({ answer }) => answer?.status === 200)
+const succeeded = (sent: SentRequest[]) => sent.filter(({ response }) => response?.status === 200)
 const storedOf = async (sent: SentRequest[]) =>
   db('orders').whereIn(
     'client_order_id',
@@ -180,16 +180,16 @@ for (const keepAlive of [false, true])
       const worker = await startWorker(harness.env)
       const api = await startApi(harness.env)
       const load = startLoad(api.address, { keepAlive })
-      await until('the load to flow', () => answered(load.sent).length > 60, 60_000)
+      await until('the load to flow', () => succeeded(load.sent).length > 60, 60_000)
       await endInOrder(api)
       await load.stop()
-      // What got no answer was not taken: refused at the door, and no order came of it.
+      // What got no response was not accepted: refused at the door, and no order came of it.
       const lost = load.sent.filter(order => order.lost)
       assert.equal(await storedOf(lost), [], JSON.stringify(lost.slice(0, 5)))
       // On a machine too busy to settle an order in time, the response is that it is not known yet.
-      for (const { answer, lost: why } of load.sent) {
-        const told = answer?.status === 200 || (answer?.status === 502 && answer.body.status === 'PENDING')
-        assert.ok(why || told, JSON.stringify({ why, ...answer }))
+      for (const { response, lost: why } of load.sent) {
+        const expected = response?.status === 200 || (response?.status === 502 && response.body.status === 'PENDING')
+        assert.ok(why || expected, JSON.stringify({ why, ...response }))
       }
       await endInOrder(worker)
       await assertClean()
@@ -201,7 +201,7 @@ stopping('a worker hands everything to the other one: no lease, no doubt, no cli
   const [leaving, staying] = await Promise.all([startWorker(harness.env), startWorker(harness.env)])
   const load = startLoad(harness.address, { keepAlive: true, duration: 8 })
   const reads = startReads()
-  await until('both workers to work', () => answered(load.sent).length > 60, 60_000)
+  await until('both workers to work', () => succeeded(load.sent).length > 60, 60_000)
   await endInOrder(leaving)
   const name = workerOf(leaving)
   const left = await rows(
@@ -211,7 +211,7 @@ stopping('a worker hands everything to the other one: no lease, no doubt, no cli
   )
   assert.equal(left, [])
   await load.stop()
-  for (const { answer } of load.sent) assert.is(answer?.status, 200, JSON.stringify(answer))
+  for (const { response } of load.sent) assert.is(response?.status, 200, JSON.stringify(response))
   assert.equal([...new Set(await reads.stop())], [200])
   await endInOrder(staying)
   await assertClean()
@@ -226,7 +226,7 @@ hard('ends an API at once; its orders go on without it', async () => {
   worker = await startWorker(harness.env)
   const api = await startApi(harness.env)
   const load = startLoad(api.address, { keepAlive: false, duration: 10 })
-  await until('the load to flow', () => answered(load.sent).length > 60, 60_000)
+  await until('the load to flow', () => succeeded(load.sent).length > 60, 60_000)
   api.kill('SIGTERM')
   await api.line(/"msg":"stopping"/)
   api.kill('SIGTERM')
@@ -238,7 +238,7 @@ hard('ends an API at once; its orders go on without it', async () => {
 hard('ends a worker at once; another one resolves what it left', async () => {
   const leaving = worker
   const load = startLoad(harness.address, { keepAlive: true })
-  await until('the load to flow', () => answered(load.sent).length > 60, 60_000)
+  await until('the load to flow', () => succeeded(load.sent).length > 60, 60_000)
   leaving.kill('SIGTERM')
   await leaving.line(/"msg":"stopping"/)
   leaving.kill('SIGTERM')

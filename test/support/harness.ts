@@ -260,14 +260,15 @@ async function makePartner(
       currency = 'USD'
     } = {}) {
       const { exchangeTokens } = await import('../../api/traders/accounts.ts')
-      const answer = await partner.call<{ traderId: string }>(exchangeTokens, {
+      const response = await partner.call<{ traderId: string }>(exchangeTokens, {
         body: {
           traderExternalId: externalId,
           accounts: [{ accountId, token, accountMode: 'DEMO', ...(currency ? { currency } : {}) }]
         }
       })
-      if (answer.status !== 200) throw new Error(`exchange answered ${answer.status}: ${JSON.stringify(answer.body)}`)
-      return { traderExternalId: externalId, traderId: answer.body.traderId, accountId }
+      if (response.status !== 200)
+        throw new Error(`exchange returned ${response.status}: ${JSON.stringify(response.body)}`)
+      return { traderExternalId: externalId, traderId: response.body.traderId, accountId }
     }
   }
   return partner
@@ -298,28 +299,28 @@ export async function call<Body = any>(
     ...(body === undefined ? {} : { body: typeof body === 'string' ? body : JSON.stringify(body) })
   })
   const text = await response.text()
-  const answer = JSON.parse(text) as Record<string, unknown>
-  checkAnswer(row, response, answer)
-  return { status: response.status, headers: response.headers, body: answer as Body }
+  const content = JSON.parse(text) as Record<string, unknown>
+  checkResponse(row, response, content)
+  return { status: response.status, headers: response.headers, body: content as Body }
 }
 
 /** Throws when a response breaks the contract of its row. */
-export function checkAnswer(
+export function checkResponse(
   row: Operation,
   response: { status: number; headers: Headers },
-  answer: Record<string, unknown>
+  content: Record<string, unknown>
 ): void {
   const wrong = (what: string) =>
-    new Error(`${row.name} answered ${response.status} ${JSON.stringify(answer).slice(0, 500)}: ${what}`)
+    new Error(`${row.name} returned ${response.status} ${JSON.stringify(content).slice(0, 500)}: ${what}`)
   const requestId = response.headers.get('x-request-id')
   if (!requestId) throw wrong('no X-Request-Id')
   if (response.status === 200) {
-    const broken = violations(row.response, structuredClone(answer))
+    const broken = violations(row.response, structuredClone(content))
     if (broken.length > 0) throw wrong(JSON.stringify(broken))
     return
   }
-  const broken = violations(ErrorEnvelope, structuredClone(answer))
+  const broken = violations(ErrorEnvelope, structuredClone(content))
   if (broken.length > 0) throw wrong(JSON.stringify(broken))
-  if (answer.requestId !== requestId) throw wrong('requestId differs from X-Request-Id')
-  if (!(codesOf(row) as unknown[]).includes(answer.error)) throw wrong(`undeclared code ${String(answer.error)}`)
+  if (content.requestId !== requestId) throw wrong('requestId differs from X-Request-Id')
+  if (!(codesOf(row) as unknown[]).includes(content.error)) throw wrong(`undeclared code ${String(content.error)}`)
 }

@@ -178,23 +178,23 @@ function openLoad({ key, rate, callers }: RotationOptions, addresses: () => stri
     const deadline = performance.now() + PATIENCE_MS
     for (let attempt = Math.floor(Math.random() * 2); ; attempt++) {
       const there = addresses()
-      const told = await fetch(`${there[attempt % there.length]}${path}`, {
+      const failure = await fetch(`${there[attempt % there.length]}${path}`, {
         method: 'POST',
         headers: { authorization: `Bearer ${key}`, 'content-type': 'application/json' },
         body: JSON.stringify(body)
       }).then(
-        async answer => {
-          const text = await answer.text()
-          return answer.status === 200 ? null : `${answer.status} ${JSON.parse(text).error}`
+        async response => {
+          const text = await response.text()
+          return response.status === 200 ? null : `${response.status} ${JSON.parse(text).error}`
         },
-        () => 'no answer'
+        () => 'no response'
       )
-      if (told === null) return true
-      if (!/^(no answer|50[23] )/.test(told) || performance.now() > deadline) {
-        report.failures.push(`${path}: ${told}`)
+      if (failure === null) return true
+      if (!/^(no response|50[23] )/.test(failure) || performance.now() > deadline) {
+        report.failures.push(`${path}: ${failure}`)
         return false
       }
-      report.repeats[told] = (report.repeats[told] ?? 0) + 1
+      report.repeats[failure] = (report.repeats[failure] ?? 0) + 1
       await sleep(20)
     }
   }

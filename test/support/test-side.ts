@@ -32,7 +32,7 @@ export async function makeTestSide(
       const { status, body } = await side.call(exchangeTokens, {
         body: { traderExternalId: externalId, accounts: [{ accountId, token, accountMode: 'DEMO', currency: 'USD' }] }
       })
-      if (status !== 200) throw new Error(`exchange answered ${status}: ${JSON.stringify(body)}`)
+      if (status !== 200) throw new Error(`exchange returned ${status}: ${JSON.stringify(body)}`)
       return { traderExternalId: externalId, traderId: body.traderId, accountId }
     }
   }
