@@ -80,7 +80,7 @@ table('has each operation named in a test of its own', async () => {
 
 credential('that is missing, malformed, unknown or of the wrong kind is 401', async () => {
   for (const row of operations) {
-    const strangers: Record<string, string>[] = [
+    const invalidHeaders: Record<string, string>[] = [
       {},
       { authorization: 'Bearer' },
       { authorization: 'Bearer service_live_0123456789abcdef_short' },
@@ -90,10 +90,10 @@ credential('that is missing, malformed, unknown or of the wrong kind is 401', as
       { cookie: `service_session=${newToken()}` },
       row.auth === 'session' ? { authorization: `Bearer ${partner.key}` } : { cookie }
     ]
-    for (const headers of strangers) {
-      const answer = await ask(row, { headers })
-      assert.is(answer.status, 401, `${row.name} ${JSON.stringify(headers)}`)
-      assert.is(answer.body.error, 'UNAUTHENTICATED')
+    for (const headers of invalidHeaders) {
+      const response = await ask(row, { headers })
+      assert.is(response.status, 401, `${row.name} ${JSON.stringify(headers)}`)
+      assert.is(response.body.error, 'UNAUTHENTICATED')
     }
   }
 })
@@ -104,8 +104,8 @@ credential(
     for (const row of operations.filter(({ auth, actor }) => auth === 'trader' || actor)) {
       const headers = { authorization: `Bearer ${partner.key}` }
       if (row.auth === 'trader') assert.is((await ask(row, { headers })).status, 401, row.name)
-      const answer = await ask(row, { headers: { ...headers, 'x-trader-session': newToken() } })
-      assert.equal([answer.status, answer.body.error], [401, 'UNAUTHENTICATED'], row.name)
+      const response = await ask(row, { headers: { ...headers, 'x-trader-session': newToken() } })
+      assert.equal([response.status, response.body.error], [401, 'UNAUTHENTICATED'], row.name)
     }
   }
 )
@@ -113,9 +113,9 @@ credential(
 credential('without the scope of the row is 403, and names the scope', async () => {
   for (const row of operations.filter(({ scope }) => scope !== null)) {
     const { key } = await keyWith(allScopes.filter(scope => scope !== row.scope))
-    const answer = await ask(row, { headers: { authorization: `Bearer ${key}` } })
+    const response = await ask(row, { headers: { authorization: `Bearer ${key}` } })
     assert.equal(
-      [answer.status, answer.body.error, answer.body.requiredScope],
+      [response.status, response.body.error, response.body.requiredScope],
       [403, 'INSUFFICIENT_SCOPE', row.scope],
       row.name
     )
@@ -147,8 +147,8 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
       ['{"a":', 'MALFORMED_JSON'],
       [`{"a":"${'x'.repeat(1_050_000)}"}`, 'PAYLOAD_TOO_LARGE']
     ] as const) {
-      const answer = await ask(row, { headers, body })
-      assert.is(answer.body.error, code, `${row.name} ${body.slice(0, 20)}`)
+      const response = await ask(row, { headers, body })
+      assert.is(response.body.error, code, `${row.name} ${body.slice(0, 20)}`)
     }
     const form = await ask(row, { headers: { ...headers, 'content-type': 'text/plain' }, body: '{}' })
     assert.is(form.body.error, 'UNSUPPORTED_MEDIA_TYPE', row.name)
@@ -160,18 +160,18 @@ broken('texts that cannot be kept are 400 and named: U+0000, half a surrogate pa
     const headers = credentials(row)
     for (const text of ['a\u0000', 'a\ud800', '\udc00a']) {
       for (const [path, body] of row.body ? spoilt(row.body, text) : []) {
-        const answer = await ask(row, { headers, body })
-        assert.is(answer.status, 400, `${row.name} ${path}`)
+        const response = await ask(row, { headers, body })
+        assert.is(response.status, 400, `${row.name} ${path}`)
         assert.ok(
-          answer.body.details.some((detail: { path: string }) => detail.path === path),
-          `${row.name} ${path} ${JSON.stringify(answer.body)}`
+          response.body.details.some((detail: { path: string }) => detail.path === path),
+          `${row.name} ${path} ${JSON.stringify(response.body)}`
         )
       }
     }
     for (const [name, { type }] of Object.entries((row.query?.properties ?? {}) as Record<string, { type: string }>)) {
       if (type !== 'string') continue
-      const answer = await ask(row, { headers, query: { [name]: 'a\u0000' } })
-      assert.equal([answer.status, answer.body.details[0].path], [400, `/query/${name}`], row.name)
+      const response = await ask(row, { headers, query: { [name]: 'a\u0000' } })
+      assert.equal([response.status, response.body.details[0].path], [400, `/query/${name}`], row.name)
     }
   }
 })
@@ -198,8 +198,8 @@ broken('bodies that are not UTF-8 are 400, whatever the bytes would decode to', 
     const path = row.path.replaceAll(/\{\w+\}/g, 'nothing')
     const body = Buffer.concat([Buffer.from('{"name":"'), Buffer.from([0xe9]), Buffer.from('"}')])
     const headers = { ...credentials(row), 'content-type': 'application/json' }
-    const answer = await fetch(address + path, { method: row.method, headers, body })
-    assert.is(((await answer.json()) as { error: string }).error, 'MALFORMED_JSON', row.name)
+    const response = await fetch(address + path, { method: row.method, headers, body })
+    assert.is(((await response.json()) as { error: string }).error, 'MALFORMED_JSON', row.name)
   }
 })
 
@@ -207,14 +207,14 @@ broken('queries are 400 and name the parameter', async () => {
   for (const row of operations) {
     const known = (row.query?.properties ?? {}) as Record<string, { type: string; enum?: string[] }>
     for (const name of (row.query?.required ?? []) as string[]) {
-      const answer = await ask(row, { headers: credentials(row) })
-      assert.equal([answer.status, answer.body.details[0].path], [400, `/query/${name}`], row.name)
+      const response = await ask(row, { headers: credentials(row) })
+      assert.equal([response.status, response.body.details[0].path], [400, `/query/${name}`], row.name)
     }
     for (const [name, { type, enum: values }] of Object.entries(known)) {
       if (type !== 'integer' && !values) continue
       for (const value of ['nonsense', '9'.repeat(400)]) {
-        const answer = await ask(row, { headers: credentials(row), query: { [name]: value } })
-        assert.equal([answer.status, answer.body.details?.[0].path], [400, `/query/${name}`], row.name)
+        const response = await ask(row, { headers: credentials(row), query: { [name]: value } })
+        assert.equal([response.status, response.body.details?.[0].path], [400, `/query/${name}`], row.name)
       }
     }
   }
@@ -229,8 +229,8 @@ paths('take their own methods only, and name them: 405 before any credential', a
       const response = await fetch(address + path.replaceAll(/\{\w+\}/g, 'x'), { method })
       const body = (await response.json()) as Record<string, unknown>
       assert.equal([response.status, body.error], [405, 'METHOD_NOT_ALLOWED'], `${method} ${path}`)
-      const told = (response.headers.get('allow') ?? '').split(', ').filter(name => name !== 'HEAD')
-      assert.equal(told.sort(), [...allowed].sort(), path)
+      const named = (response.headers.get('allow') ?? '').split(', ').filter(name => name !== 'HEAD')
+      assert.equal(named.sort(), [...allowed].sort(), path)
       assert.is(body.requestId, response.headers.get('x-request-id'))
     }
   }
@@ -261,20 +261,21 @@ crossing('are tried with every operation that takes an identifier', () => {
       Object.keys((part?.properties ?? {}) as object).some(name => /^(id|\w+Id|slug)$/.test(name))
     )
   const rows = operations.filter(takesOne).map(({ name }) => name)
-  assert.equal(rows.sort(), Object.keys(crossings).sort(), 'test/support/crossing.ts tells how to ask')
+  assert.equal(rows.sort(), Object.keys(crossings).sort(), 'test/support/crossing.ts defines the requests')
 })
 
 for (const row of operations.filter(({ name }) => crossings[name]))
   crossing(`are out of reach of ${row.name}`, async () => {
-    const { input, told } = crossings[row.name] as (typeof crossings)[string]
+    const { input, expected } = crossings[row.name] as (typeof crossings)[string]
     const headers: Record<string, string> =
       row.auth === 'session' ? { cookie: strangersCookie } : { authorization: `Bearer ${stranger.key}` }
     const before = await everythingOf(owner.partnerId)
-    const answer = await call(address, row, { ...input, headers })
-    if (typeof told === 'string') assert.equal([answer.status, answer.body.error], [errors[told].status, told])
+    const response = await call(address, row, { ...input, headers })
+    if (typeof expected === 'string')
+      assert.equal([response.status, response.body.error], [errors[expected].status, expected])
     else {
-      assert.is(answer.status, 200, told.fine)
-      if (told.data) assert.equal(answer.body.data, told.data, told.fine)
+      assert.is(response.status, 200, expected.fine)
+      if (expected.data) assert.equal(response.body.data, expected.data, expected.fine)
     }
     assert.equal(await everythingOf(owner.partnerId), before, 'something changed')
   })

@@ -66,9 +66,9 @@ await services.requests.flush()
 
 for (const { to, owner, asking, crossings, published } of ways) {
   const others: Record<string, Partial<Crossing>> = {
-    exchangeTokens: { told: 'VALIDATION_FAILED' },
-    refundPurchase: { told: 'NOT_FOUND' },
-    refundSubscription: { told: 'NOT_FOUND' },
+    exchangeTokens: { expected: 'VALIDATION_FAILED' },
+    refundPurchase: { expected: 'NOT_FOUND' },
+    refundSubscription: { expected: 'NOT_FOUND' },
     // Another partner sees these; another side does not.
     ...Object.fromEntries(
       ['getMarketplaceBot', 'listBotReviews', 'reviewBot', 'purchaseBot', 'subscribeToBot'].map(name => [
@@ -79,11 +79,13 @@ for (const { to, owner, asking, crossings, published } of ways) {
   }
   for (const row of operations.filter(({ name, auth }) => crossings[name] && auth !== 'session'))
     crossing(`reaches nothing of ${to}: ${row.name}`, async () => {
-      const { input, told } = { ...(crossings[row.name] as Crossing), ...others[row.name] }
+      const { input, expected } = { ...(crossings[row.name] as Crossing), ...others[row.name] }
       const before = await rowsOf(owner)
-      const answer = await asking.call(row, input)
-      if (typeof told === 'string') assert.equal([answer.status, answer.body.error], [errors[told].status, told])
-      else assert.equal([answer.status, answer.body.data], [200, told.data ?? answer.body.data], told.fine)
+      const response = await asking.call(row, input)
+      if (typeof expected === 'string')
+        assert.equal([response.status, response.body.error], [errors[expected].status, expected])
+      else
+        assert.equal([response.status, response.body.data], [200, expected.data ?? response.body.data], expected.fine)
       assert.equal(await rowsOf(owner), before, 'something changed')
     })
 

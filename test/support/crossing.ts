@@ -16,7 +16,7 @@ import { insertOrderRows } from './order-rows.ts'
 export interface Crossing {
   input: CallInput
   /** The refusal; or why there is none, with what the response's data must be. */
-  told: ErrorCode | { fine: string; data?: [] }
+  expected: ErrorCode | { fine: string; data?: [] }
 }
 
 /** What belongs to `owner`, and the trader of the requesting partner. The creator sells to the owner. */
@@ -41,7 +41,7 @@ export async function makeCrossings(
   const [binary, multiplier] = [await orderOf('BINARY'), await orderOf('MULTIPLIER')]
   const made = async (row: Parameters<TestPartner['call']>[0], input: CallInput) => {
     const { status, body } = await owner.call(row, input)
-    if (status !== 200) throw new Error(`${row.name} answered ${status} ${JSON.stringify(body)}`)
+    if (status !== 200) throw new Error(`${row.name} returned ${status} ${JSON.stringify(body)}`)
     return body
   }
   await made(listEvents, { headers: { 'x-request-id': requestId } })
@@ -61,48 +61,51 @@ export async function makeCrossings(
 
   return {
     ...tradingCrossings(trader, { binary, multiplier, own, twin, requestId }),
-    endSessions: { input: { body: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
-    disableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
-    enableTrader: { input: { params: { traderId: trader.traderId } }, told: 'NOT_FOUND' },
-    revokeKey: { input: { params: { id: owner.keyId } }, told: 'NOT_FOUND' },
-    createStreamTicket: { input: { body: { traderExternalId: trader.traderExternalId } }, told: 'TRADER_NOT_FOUND' },
-    getEvent: { input: { params: { id: eventId } }, told: 'NOT_FOUND' },
+    endSessions: { input: { body: { traderId: trader.traderId } }, expected: 'NOT_FOUND' },
+    disableTrader: { input: { params: { traderId: trader.traderId } }, expected: 'NOT_FOUND' },
+    enableTrader: { input: { params: { traderId: trader.traderId } }, expected: 'NOT_FOUND' },
+    revokeKey: { input: { params: { id: owner.keyId } }, expected: 'NOT_FOUND' },
+    createStreamTicket: {
+      input: { body: { traderExternalId: trader.traderExternalId } },
+      expected: 'TRADER_NOT_FOUND'
+    },
+    getEvent: { input: { params: { id: eventId } }, expected: 'NOT_FOUND' },
     listEvents: {
       input: { query: { traderExternalId: trader.traderExternalId } },
-      told: { fine: 'a filter that fits nothing', data: [] }
+      expected: { fine: 'a filter that fits nothing', data: [] }
     },
-    getWebhook: { input: webhook, told: 'NOT_FOUND' },
-    updateWebhook: { input: { ...webhook, body: { status: 'DISABLED' } }, told: 'NOT_FOUND' },
-    deleteWebhook: { input: webhook, told: 'NOT_FOUND' },
-    rotateWebhookSecret: { input: webhook, told: 'NOT_FOUND' },
-    testWebhook: { input: webhook, told: 'NOT_FOUND' },
-    listWebhookDeliveries: { input: webhook, told: 'NOT_FOUND' },
+    getWebhook: { input: webhook, expected: 'NOT_FOUND' },
+    updateWebhook: { input: { ...webhook, body: { status: 'DISABLED' } }, expected: 'NOT_FOUND' },
+    deleteWebhook: { input: webhook, expected: 'NOT_FOUND' },
+    rotateWebhookSecret: { input: webhook, expected: 'NOT_FOUND' },
+    testWebhook: { input: webhook, expected: 'NOT_FOUND' },
+    listWebhookDeliveries: { input: webhook, expected: 'NOT_FOUND' },
     retryWebhookDelivery: {
       input: { params: { id: webhookId, deliveryId: 'dlv_01k3hv9c7bf5tvxkz1qd3rn8ma' } },
-      told: 'NOT_FOUND'
+      expected: 'NOT_FOUND'
     },
-    replayWebhook: { input: { ...webhook, body: { since: '2020-01-01T00:00:00Z' } }, told: 'NOT_FOUND' },
-    deleteMessage: { input: { params: { id: messageId } }, told: 'NOT_FOUND' },
-    deleteCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },
-    likeCommunityBot: { input: { params: { id: communityBot } }, told: 'NOT_FOUND' },
-    getMarketplaceBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
-    listBotReviews: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
-    reviewBot: { input: { params: { id: draft }, body: { rating: 5 } }, told: 'NOT_FOUND' },
-    purchaseBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
-    subscribeToBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
-    updateCreatorBot: { input: { params: { id: published }, body: { name: 'Mine now' } }, told: 'NOT_FOUND' },
-    publishBot: { input: { params: { id: draft } }, told: 'NOT_FOUND' },
-    retireBot: { input: { params: { id: published } }, told: 'NOT_FOUND' },
-    cancelSubscription: { input: { params: { id: subscriptionId } }, told: 'NOT_FOUND' },
+    replayWebhook: { input: { ...webhook, body: { since: '2020-01-01T00:00:00Z' } }, expected: 'NOT_FOUND' },
+    deleteMessage: { input: { params: { id: messageId } }, expected: 'NOT_FOUND' },
+    deleteCommunityBot: { input: { params: { id: communityBot } }, expected: 'NOT_FOUND' },
+    likeCommunityBot: { input: { params: { id: communityBot } }, expected: 'NOT_FOUND' },
+    getMarketplaceBot: { input: { params: { id: draft } }, expected: 'NOT_FOUND' },
+    listBotReviews: { input: { params: { id: draft } }, expected: 'NOT_FOUND' },
+    reviewBot: { input: { params: { id: draft }, body: { rating: 5 } }, expected: 'NOT_FOUND' },
+    purchaseBot: { input: { params: { id: draft } }, expected: 'NOT_FOUND' },
+    subscribeToBot: { input: { params: { id: draft } }, expected: 'NOT_FOUND' },
+    updateCreatorBot: { input: { params: { id: published }, body: { name: 'Mine now' } }, expected: 'NOT_FOUND' },
+    publishBot: { input: { params: { id: draft } }, expected: 'NOT_FOUND' },
+    retireBot: { input: { params: { id: published } }, expected: 'NOT_FOUND' },
+    cancelSubscription: { input: { params: { id: subscriptionId } }, expected: 'NOT_FOUND' },
     // With an admin key this is the platform's own doing, for any partner: only a key without admin is refused.
-    refundPurchase: { input: { params: { id: purchaseId }, body: { reason: 'mine' } }, told: 'INSUFFICIENT_SCOPE' },
+    refundPurchase: { input: { params: { id: purchaseId }, body: { reason: 'mine' } }, expected: 'INSUFFICIENT_SCOPE' },
     refundSubscription: {
       input: { params: { id: subscriptionId }, body: { reason: 'mine' } },
-      told: 'INSUFFICIENT_SCOPE'
+      expected: 'INSUFFICIENT_SCOPE'
     },
     deployTemplate: {
       input: { params: { slug: 'nothing' }, body: { tenantSlug: 'tenant', brandName: 'Brand' } },
-      told: 'NOT_FOUND'
+      expected: 'NOT_FOUND'
     }
   }
 }
@@ -118,7 +121,7 @@ function tradingCrossings(
   }: { binary: string; multiplier: string; own: TestTrader; twin: TestTrader; requestId: string }
 ): Record<string, Crossing> {
   const query = { traderExternalId }
-  const told = 'TRADER_NOT_FOUND'
+  const expected = 'TRADER_NOT_FOUND'
   const order = { traderExternalId, clientOrderId: 'crossing-0001', asset: 'R_100', stake: 1 }
   return {
     exchangeTokens: {
@@ -128,32 +131,32 @@ function tradingCrossings(
           accounts: [{ accountId: twin.accountId, token: 'sim-another-token', accountMode: 'DEMO' }]
         }
       },
-      told: { fine: 'the same external id is another trader with another partner' }
+      expected: { fine: 'the same external id is another trader with another partner' }
     },
-    listAccounts: { input: { query }, told },
-    activateAccount: { input: { body: { traderExternalId, accountId } }, told },
-    getBalance: { input: { query }, told },
-    getTraderAnalytics: { input: { params: { traderExternalId } }, told },
+    listAccounts: { input: { query }, expected },
+    activateAccount: { input: { body: { traderExternalId, accountId } }, expected },
+    getBalance: { input: { query }, expected },
+    getTraderAnalytics: { input: { params: { traderExternalId } }, expected },
     placeBinaryOrder: {
       input: { body: { ...order, contractType: 'CALL', duration: 5, durationUnit: 't' } },
-      told
+      expected
     },
-    closeOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
-    listOrders: { input: { query }, told: { fine: 'a filter that fits nothing', data: [] } },
+    closeOrder: { input: { params: { id: binary } }, expected: 'NOT_FOUND' },
+    listOrders: { input: { query }, expected: { fine: 'a filter that fits nothing', data: [] } },
     listRequests: {
       input: { query: { requestId } },
-      told: { fine: 'a filter that fits nothing', data: [] }
+      expected: { fine: 'a filter that fits nothing', data: [] }
     },
-    getOrder: { input: { params: { id: binary } }, told: 'NOT_FOUND' },
-    placeMultiplierOrder: { input: { body: { ...order, direction: 'up', multiplier: 10 } }, told },
-    closeMultiplierOrder: { input: { params: { orderId: multiplier } }, told: 'NOT_FOUND' },
-    listOpenPositions: { input: { query }, told },
+    getOrder: { input: { params: { id: binary } }, expected: 'NOT_FOUND' },
+    placeMultiplierOrder: { input: { body: { ...order, direction: 'up', multiplier: 10 } }, expected },
+    closeMultiplierOrder: { input: { params: { orderId: multiplier } }, expected: 'NOT_FOUND' },
+    listOpenPositions: { input: { query }, expected },
     followLeader: {
       input: { body: { traderExternalId: own.traderExternalId, leaderId: traderId } },
-      told: 'LEADER_NOT_FOUND'
+      expected: 'LEADER_NOT_FOUND'
     },
-    unfollowLeader: { input: { body: { traderExternalId, leaderId: own.traderId } }, told },
-    listMyFollows: { input: { query }, told },
-    copilotSignal: { input: { body: { asset: 'R_100', traderExternalId } }, told }
+    unfollowLeader: { input: { body: { traderExternalId, leaderId: own.traderId } }, expected },
+    listMyFollows: { input: { query }, expected },
+    copilotSignal: { input: { body: { asset: 'R_100', traderExternalId } }, expected }
   }
 }
