@@ -14,7 +14,7 @@ import { status } from './status.ts'
 /** The application over what is open; it does not listen yet. */
 export function createApp(services: ApiServices): Koa {
   const app = new Koa({ proxy: services.config.trustProxy > 0, maxIpsCount: services.config.trustProxy })
-  app.on('error', (error: unknown) => services.log.error({ err: error }, 'after the answer'))
+  app.on('error', (error: unknown) => services.log.error({ err: error }, 'after the response'))
   app.use(respond(services))
   app.use(secure(services.config))
   app.use(docs(services))

@@ -109,7 +109,7 @@ async function decide(
       return kept.gone
     }
   }
-  const answering = () =>
+  const runOnce = () =>
     once(ctx, services, {
       row,
       partner,
@@ -120,7 +120,7 @@ async function decide(
   const { perKeyPerMinute } = rateLimitOf(partner, services.config)
   // Those that cost little, closings among them, need not be spread.
   const calls = weight > 1 ? { weight, allowance: callsOf(perKeyPerMinute) } : undefined
-  if (row.batched) send(ctx, row, await answering())
+  if (row.batched) send(ctx, row, await runOnce())
   else
     await services.places.run(
       partner.partnerId,
@@ -128,8 +128,8 @@ async function decide(
         // Responses may have filled the account while this request waited for its place.
         if (!row.body) services.bytes.requireRoom(partner.partnerId)
         leavePlace = leave
-        const answer = await answering()
-        services.pace.spend(partner.partnerId, send(ctx, row, answer))
+        const result = await runOnce()
+        services.pace.spend(partner.partnerId, send(ctx, row, result))
       },
       calls
     )
@@ -158,13 +158,13 @@ async function receive(
 }
 
 /** Sets status and body of the response, as CSV where that is wanted; returns its length in bytes. */
-function send(ctx: Context, row: Operation, answer: unknown): number {
+function send(ctx: Context, row: Operation, result: unknown): number {
   ctx.status = 200
   if (row.csv) ctx.vary('Accept')
   const sent =
     row.csv && ctx.accepts('json', 'csv') === 'csv'
-      ? csvOf(row.response, answer as Record<string, unknown>, row.csv === true ? 'data' : row.csv)
-      : answer
+      ? csvOf(row.response, result as Record<string, unknown>, row.csv === true ? 'data' : row.csv)
+      : result
   if (!(sent instanceof Reply)) return setBody(ctx, sent)
   ctx.set(sent.headers)
   return setBody(ctx, sent.body)

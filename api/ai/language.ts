@@ -5,7 +5,7 @@ import type { Log } from '../../db/platform/log.ts'
 import type { Config } from '../../schemas/config/config.ts'
 
 const TIMEOUT_MS = 8000
-const MAX_ANSWER_BYTES = 64 * 1024
+const MAX_RESPONSE_BYTES = 64 * 1024
 const MAX_LINE = 300
 // A slow model must not pile up requests.
 const MAX_UNDER_WAY = 20
@@ -70,7 +70,7 @@ export async function write(
     })
     if (!response.ok) {
       await response.body?.cancel()
-      throw new Error(`the language model answered ${response.status}`)
+      throw new Error(`the language model returned ${response.status}`)
     }
     return { lines: readLines(contentOf(JSON.parse(await readText(response))), writing.lines), model }
   } catch (error) {
@@ -87,7 +87,7 @@ async function readText(response: Response): Promise<string> {
   for await (const chunk of response.body ?? []) {
     bytes += chunk.byteLength
     // Leaving the loop cancels the rest.
-    if (bytes > MAX_ANSWER_BYTES) throw new Error(`the language model answered more than ${MAX_ANSWER_BYTES} bytes`)
+    if (bytes > MAX_RESPONSE_BYTES) throw new Error(`the language model returned more than ${MAX_RESPONSE_BYTES} bytes`)
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString('utf8')
@@ -95,7 +95,7 @@ async function readText(response: Response): Promise<string> {
 
 function contentOf(body: unknown): string {
   const content = (body as { choices?: { message?: { content?: unknown } }[] } | null)?.choices?.[0]?.message?.content
-  if (typeof content !== 'string') throw new Error('the language model answered without a message')
+  if (typeof content !== 'string') throw new Error('the language model responded without a message')
   return content
 }
 

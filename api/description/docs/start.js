@@ -1,9 +1,9 @@
 // Draws the reference from the description. Runs in the browser; everything it loads comes from this service.
 import { init } from '/docs/redoc.js'
 
-const answer = await fetch('/docs/openapi.json')
-if (!answer.ok) throw new Error(`The description answered ${answer.status}.`)
-const description = await answer.json()
+const response = await fetch('/docs/openapi.json')
+if (!response.ok) throw new Error(`The description returned ${response.status}.`)
+const description = await response.json()
 const page = document.getElementById('redoc')
 const sections = readSections(description.info.description)
 globalThis.textOfSection = link => sections.get(link.slice(link.indexOf('section/')))
