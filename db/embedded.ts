@@ -15,7 +15,7 @@ import { filesIn, type KeeperOptions, type ServerFacts } from './embedded/standi
 
 const START_TIMEOUT_MS = 60_000
 const STOP_TIMEOUT_MS = 45_000
-const ANSWER_TIMEOUT_MS = 5_000
+const RESPONSE_TIMEOUT_MS = 5_000
 const POLL_MS = 40
 
 interface EmbeddedOptions {
@@ -106,7 +106,7 @@ function hold({ controlPort, token }: ServerFacts): Promise<Socket | undefined> 
       if (!result) socket.destroy()
       done(result)
     }
-    const timer = setTimeout(give, ANSWER_TIMEOUT_MS, undefined)
+    const timer = setTimeout(give, RESPONSE_TIMEOUT_MS, undefined)
     socket.once('error', () => give(undefined))
     socket.once('close', () => give(undefined))
     socket.once('data', data => {
@@ -180,7 +180,7 @@ async function readStanding(dataDir: string): Promise<ServerFacts | undefined> {
 }
 
 async function accepts(url: string): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: ANSWER_TIMEOUT_MS })
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: RESPONSE_TIMEOUT_MS })
   client.on('error', () => {})
   try {
     await client.connect()

@@ -133,7 +133,7 @@ const start = {
 } as const
 const rowCurrency = nullable({ ...currency, description: 'Currency of the amounts; null where the account has none.' })
 
-function answerOf<Row extends { readonly properties: object }, More extends object>(row: Row, more: More) {
+function responseOf<Row extends { readonly properties: object }, More extends object>(row: Row, more: More) {
   return {
     type: 'object',
     additionalProperties: false,
@@ -153,7 +153,7 @@ function rowOf<Fields extends object>(properties: Fields, optional: readonly str
 
 const markupUnknown = count('Contracts whose markup the broker did not say (yet): not in `markup`.', 0)
 
-export const Revenue = answerOf(
+export const Revenue = responseOf(
   rowOf(
     {
       start,
@@ -202,8 +202,8 @@ const TraderRow = rowOf({
   lastTradeAt: { ...timestamp, description: 'Last close in the window.', examples: ['2026-11-21T21:40:03.000Z'] }
 })
 
-export const Traders = answerOf(TraderRow, { nextCursor })
-export const TraderAnalytics = answerOf(TraderRow, {
+export const Traders = responseOf(TraderRow, { nextCursor })
+export const TraderAnalytics = responseOf(TraderRow, {
   series: {
     type: 'array',
     description: 'The same by bucket and currency; buckets without a close are left out.',
@@ -211,7 +211,7 @@ export const TraderAnalytics = answerOf(TraderRow, {
   }
 })
 
-export const Activity = answerOf(
+export const Activity = responseOf(
   rowOf({
     start,
     activeTraders: count('Different traders who placed an order.', 87),
@@ -241,7 +241,7 @@ export const Activity = answerOf(
   {}
 )
 
-export const Marketplace = answerOf(
+export const Marketplace = responseOf(
   rowOf({
     start,
     sales: count('Bots sold.', 3),

@@ -4,7 +4,7 @@ import type { Command } from 'commander'
 import { resealReportTokens } from '../../db/analytics/report-tokens.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { resealPepper } from '../../db/platform/crypto.ts'
-import { resealAnswers } from '../../db/platform/idempotency.ts'
+import { resealResponses } from '../../db/platform/idempotency.ts'
 import { countSealed, resealStep } from '../../db/platform/token-rotation.ts'
 import { resealWebhooks } from '../../db/webhooks/endpoints.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
@@ -71,7 +71,7 @@ async function rotate({ db, vault, actor, json }: Opened) {
   for (const { keyId } of old) {
     let step: number
     do {
-      step = await resealAnswers(db, vault, { oldKeyId: keyId, limit: STEP })
+      step = await resealResponses(db, vault, { oldKeyId: keyId, limit: STEP })
       answers += step
     } while (step === STEP)
   }

@@ -11,7 +11,7 @@ import { issueKey } from '../partners/keys.ts'
 import { createPartner } from '../partners/partners.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 
-const ANSWER_MS = 60_000
+const RESPONSE_TIMEOUT_MS = 60_000
 const TRADER = 'demo-trader'
 
 export interface Demo {
@@ -100,7 +100,7 @@ async function send(
       ...(body ? { 'content-type': 'application/json' } : {})
     },
     ...(body ? { body: JSON.stringify(body) } : {}),
-    signal: AbortSignal.timeout(ANSWER_MS)
+    signal: AbortSignal.timeout(RESPONSE_TIMEOUT_MS)
   })
   return { status: response.status, text: await response.text() }
 }

@@ -115,7 +115,7 @@ export async function deleteOldKeys(db: Db): Promise<void> {
 }
 
 /** Seals responses of one old key anew, up to `limit`. Returns how many there were. */
-export async function resealAnswers(
+export async function resealResponses(
   db: Db,
   vault: Vault,
   { oldKeyId, limit }: { oldKeyId: string; limit: number }

@@ -215,7 +215,7 @@ async function replayed(standby: Db, wanted: ReplicaPosition, deadline: number):
     if (wrong !== undefined) throw new Unserved('away', wrong)
     if ((found.behind as number) <= 0) return
     const pauseMs = backOff(reads, REREADS)
-    // A read that outlasts the deadline would look like a standby that does not answer: the next takes about as long as this.
+    // A read that outlasts the deadline would look like a standby that does not respond: the next takes about as long as this.
     const readMs = performance.now() - startedAt
     if (performance.now() + pauseMs + 2 * readMs >= deadline)
       throw new Unserved('behind', 'the standby is too far behind')

@@ -1,4 +1,4 @@
-// The header Idempotency-Key: what is requested twice under one key is done once, and answered twice.
+// The header Idempotency-Key: what is requested twice under one key is done once, and returned twice.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -12,7 +12,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { once } from '../../api/request/idempotency.ts'
 import { logInTrader, logOutTrader, signUpTrader } from '../../api/traders/traders.ts'
 import { openVault } from '../../db/platform/crypto.ts'
-import { deleteOldKeys, resealAnswers } from '../../db/platform/idempotency.ts'
+import { deleteOldKeys, resealResponses } from '../../db/platform/idempotency.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { call, closeAll, openHarness, TOKEN_KEYS } from '../support/harness.ts'
 import { books, fund, makeBot } from '../support/marketplace-makers.ts'
@@ -98,11 +98,11 @@ repeating("of another partner's key is a request of its own", async () => {
 
 repeating('at the same moment is done once: the others wait for Retry-After, or get the response', async () => {
   const key = randomUUID()
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 20 }, () => partner.call(createCommunityBot, { body: bot('at once'), ...under(key) }))
   )
-  assert.is(answers.filter(({ status, headers }) => status === 200 && !headers.get('idempotent-replayed')).length, 1)
-  for (const { status, body, headers } of answers) {
+  assert.is(responses.filter(({ status, headers }) => status === 200 && !headers.get('idempotent-replayed')).length, 1)
+  for (const { status, body, headers } of responses) {
     if (status === 200) continue
     assert.equal([status, body.error], [409, 'IDEMPOTENCY_IN_PROGRESS'])
     assert.match(headers.get('retry-after') ?? '', /^[1-5]$/)
@@ -196,7 +196,7 @@ secrets('are sealed anew when the token keys change', async () => {
   const fresh = openVault(`t2:${Buffer.alloc(32, 9).toString('base64')},${TOKEN_KEYS}`)
   const key = randomUUID()
   const first = await partner.call(createCommunityBot, { body: bot('rotated'), ...under(key) })
-  assert.ok((await resealAnswers(db, fresh, { oldKeyId: 't1', limit: 1000 })) > 0)
+  assert.ok((await resealResponses(db, fresh, { oldKeyId: 't1', limit: 1000 })) > 0)
   const again = await once(
     { request: { headers: { 'idempotency-key': key } } } as never,
     { ...services, vault: openVault(`t2:${Buffer.alloc(32, 9).toString('base64')}`) },
@@ -235,9 +235,9 @@ crashing('leaves neither effect nor response when its lease was lost before the 
     requested: { party: partner.partnerId, params: {}, query: {}, body },
     async handle(opened) {
       const asked = { partner: { partnerId: partner.partnerId }, params: {}, query: {}, body }
-      const answer = await createCommunityBot.handle(asked as never, opened)
+      const response = await createCommunityBot.handle(asked as never, opened)
       await db('idempotency_keys').where({ key }).update({ holder: randomUUID() })
-      return answer
+      return response
     }
   })
   const error = await running.then(
