@@ -112,7 +112,7 @@ function span(seconds: number): string {
   return seconds % 60 === 0 ? `${seconds / 60} m` : `${seconds} s`
 }
 
-function firstAnswer({ error, field, rejects, closeError, atLeastMs }: Magic): string {
+function firstResponse({ error, field, rejects, closeError, atLeastMs }: Magic): string {
   const parts = [
     error ? code(error) : 'the order',
     field && `with ${code(`/body/${field}`)}`,
@@ -192,7 +192,7 @@ ${table(
     code(assetOf(magic)),
     code(magic.flag),
     magic.what,
-    firstAnswer(magic),
+    firstResponse(magic),
     code(magic.ends)
   ])
 )}

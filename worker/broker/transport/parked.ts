@@ -19,7 +19,7 @@ export interface ParkedOptions {
   openContracts(): Promise<Set<string>>
   /** Parking is over: the time is up, or (`sold`) the contract seems to have ended. */
   onOver(contractId: string, sold: boolean): void
-  /** Sales may go unheard: `catchUp` is to be called until it succeeds. */
+  /** Sales may be missed: `catchUp` is to be called until it succeeds. */
   onBehind(): void
 }
 

@@ -221,9 +221,9 @@ export class ClientConnection implements ClientSession {
     const call = { v3: this.#v3, connection: this, grant, account: grant?.account as SimulatedAccount, tail }
     try {
       const result = (handlers[name] as Handler)(request, call)
-      const answers = Array.isArray(result) ? result : [result]
+      const responses = Array.isArray(result) ? result : [result]
       return times => {
-        for (const answer of answers) this.#send(name, answer, { tail, times })
+        for (const response of responses) this.#send(name, response, { tail, times })
       }
     } catch (error) {
       const closedCode =
@@ -252,15 +252,15 @@ export class ClientConnection implements ClientSession {
     for (const release of [...this.#held]) release()
   }
 
-  #send(name: string, answer: CallResponse, { tail, times }: { tail: string; times: number }): void {
+  #send(name: string, response: CallResponse, { tail, times }: { tail: string; times: number }): void {
     if (this.#closed) return
-    const type = answer.msgType ?? this.#speech.calls[name]?.msgType ?? name
-    const subscription = answer.stream ? `,"subscription":{"id":"${answer.stream.id}"}` : ''
-    const body = Object.entries(answer.body).map(([field, value]) => [field, this.#v3.say(field, value)])
+    const type = response.msgType ?? this.#speech.calls[name]?.msgType ?? name
+    const subscription = response.stream ? `,"subscription":{"id":"${response.stream.id}"}` : ''
+    const body = Object.entries(response.body).map(([field, value]) => [field, this.#v3.say(field, value)])
     const text = `${JSON.stringify(Object.fromEntries(body)).slice(0, -1)},"msg_type":"${type}",${tail}${subscription}}`
     for (let i = 0; i < times; i++) if (!this.#peer.send(text)) return
-    answer.sent?.()
-    if (answer.stream) this.streams.start(answer.stream)
+    response.sent?.()
+    if (response.stream) this.streams.start(response.stream)
   }
 
   #fail(name: string, tail: string, { code, message, details, finer }: V3Error): void {
