@@ -30,7 +30,7 @@ function heldMs(schema: Schema, text: string): number {
       check(schema, parse(Buffer.from(text)), '/body')
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
-      assert.ok(JSON.stringify(error.extras).length < 20_000, 'the answer is small')
+      assert.ok(JSON.stringify(error.extras).length < 20_000, 'the response is small')
     }
     const { user, system } = process.threadCpuUsage(startedAt)
     least = Math.min(least, (user + system) / 1000)
@@ -55,9 +55,9 @@ amplification('are refused with 413 and the limit one byte above it', async () =
       [...row.path.matchAll(/\{(\w+)\}/g)].map(([, name]) => [name as string, 'nothing'])
     )
     const body = `{"unheardOf":"${'x'.repeat(limit - 16)}"}`
-    const answer = await partner.call(row, { body: `${body} `, params })
-    assert.equal([answer.status, answer.body.error], [413, 'PAYLOAD_TOO_LARGE'], row.name)
-    assert.match(answer.body.message, String(limit))
+    const response = await partner.call(row, { body: `${body} `, params })
+    assert.equal([response.status, response.body.error], [413, 'PAYLOAD_TOO_LARGE'], row.name)
+    assert.match(response.body.message, String(limit))
     const fits = await partner.call(row, { body, params })
     assert.is.not(fits.status, 413, row.name)
   }

@@ -58,8 +58,8 @@ function lowered(kind: BoundKind, records: number): { restore(): void } {
   }
 }
 
-const refused = (answer: { status: number; body: { error: string; limit: number } }, limit: number) =>
-  assert.equal([answer.status, answer.body.error, answer.body.limit], [409, 'LIMIT_REACHED', limit])
+const refused = (response: { status: number; body: { error: string; limit: number } }, limit: number) =>
+  assert.equal([response.status, response.body.error, response.body.limit], [409, 'LIMIT_REACHED', limit])
 
 const keeping = suite('what a party keeps')
 const calling = suite('the limit of all keys of a partner')
@@ -198,8 +198,8 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
   for (const [kind, row, input] of making) {
     const none = lowered(kind, 0)
     // One whose traders no process has counted yet.
-    const answer = await (kind === 'traders' ? empty : partner).call(row, input).finally(none.restore)
-    assert.equal([row.name, answer.body.error, answer.body.limit], [row.name, 'LIMIT_REACHED', 0])
+    const response = await (kind === 'traders' ? empty : partner).call(row, input).finally(none.restore)
+    assert.equal([row.name, response.body.error, response.body.limit], [row.name, 'LIMIT_REACHED', 0])
   }
 })
 
