@@ -26,26 +26,26 @@ const impatientPort = (impatient.address() as AddressInfo).port
 async function speak(port: number, text: string): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
-  let heard = ''
+  let received = ''
   socket.setEncoding('latin1').on('data', chunk => {
-    heard += chunk
+    received += chunk
   })
   socket.write(text, 'latin1')
   await once(socket, 'close')
-  return heard
+  return received
 }
 
 /** Status and code of a response that must be a whole envelope with the usual header fields. */
-function refusal(heard: string): [number, string] {
-  const [head = '', body = ''] = heard.split('\r\n\r\n')
-  const answer = JSON.parse(body) as { error: string; requestId: string }
-  assert.equal(violations(ErrorEnvelope, answer), [])
-  assert.match(head, new RegExp(`^X-Request-Id: ${answer.requestId}\r?$`, 'im'))
+function refusal(received: string): [number, string] {
+  const [head = '', body = ''] = received.split('\r\n\r\n')
+  const envelope = JSON.parse(body) as { error: string; requestId: string }
+  assert.equal(violations(ErrorEnvelope, envelope), [])
+  assert.match(head, new RegExp(`^X-Request-Id: ${envelope.requestId}\r?$`, 'im'))
   assert.match(head, /^Content-Type: application\/json; charset=utf-8\r?$/im)
   assert.match(head, /^X-Content-Type-Options: nosniff\r?$/im)
   assert.match(head, /^Connection: close\r?$/im)
   assert.not.match(head, /^(Server|X-Powered-By):/im)
-  return [Number(head.split(' ')[1]), answer.error]
+  return [Number(head.split(' ')[1]), envelope.error]
 }
 
 const get = (more = '') =>
@@ -73,8 +73,8 @@ broken('returns 400 MALFORMED_REQUEST', async () => {
 })
 
 broken('includes HTTP/1.1 without a Host', async () => {
-  const heard = await speak(usualPort, 'GET /v1/me HTTP/1.1\r\nConnection: close\r\n\r\n')
-  assert.equal(refusal(heard), [400, 'MALFORMED_REQUEST'])
+  const received = await speak(usualPort, 'GET /v1/me HTTP/1.1\r\nConnection: close\r\n\r\n')
+  assert.equal(refusal(received), [400, 'MALFORMED_REQUEST'])
 })
 
 broken('expectations are not: one that is unknown is ignored', async () => {
@@ -84,19 +84,19 @@ broken('expectations are not: one that is unknown is ignored', async () => {
 const large = suite('too much')
 
 large('of header fields is 431', async () => {
-  const heard = await speak(usualPort, get(`Cookie: ${'x'.repeat(20_000)}\r\n`))
-  assert.equal(refusal(heard), [431, 'HEADERS_TOO_LARGE'])
+  const received = await speak(usualPort, get(`Cookie: ${'x'.repeat(20_000)}\r\n`))
+  assert.equal(refusal(received), [431, 'HEADERS_TOO_LARGE'])
 })
 
 large('of a body is 413, by its announced length before any of it is read', async () => {
-  const heard = await speak(usualPort, post('Content-Length: 10000000\r\n\r\n{'))
-  assert.equal(refusal(heard), [413, 'PAYLOAD_TOO_LARGE'])
+  const received = await speak(usualPort, post('Content-Length: 10000000\r\n\r\n{'))
+  assert.equal(refusal(received), [413, 'PAYLOAD_TOO_LARGE'])
 })
 
 large('of a body in chunks is 413 once a mebibyte has come', async () => {
   const chunk = `${(65_536).toString(16)}\r\n${' '.repeat(65_536)}\r\n`
-  const heard = await speak(usualPort, `${post('Transfer-Encoding: chunked\r\n\r\n')}${chunk.repeat(17)}`)
-  assert.equal(refusal(heard), [413, 'PAYLOAD_TOO_LARGE'])
+  const received = await speak(usualPort, `${post('Transfer-Encoding: chunked\r\n\r\n')}${chunk.repeat(17)}`)
+  assert.equal(refusal(received), [413, 'PAYLOAD_TOO_LARGE'])
 })
 
 const slow = suite('too slow')

@@ -101,8 +101,8 @@ list('has refused requests as soon as their key or session is known, and others 
   await call(address, createKey, { headers: { cookie, origin: 'https://evil.example' } })
   await call(address, createKey, { headers: { cookie }, body: '{"a":' })
   await call(address, getMe, { headers: { authorization: `Bearer ${newApiKey().key}` } })
-  const told = (await listed(partner)).map(({ error, keyId }) => [error, keyId])
-  assert.equal(told, [
+  const shown = (await listed(partner)).map(({ error, keyId }) => [error, keyId])
+  assert.equal(shown, [
     ['MALFORMED_JSON', null],
     ['CROSS_SITE_REFUSED', null],
     ['KEY_REVOKED', keyId],
