@@ -20,27 +20,27 @@ const fuzzing = suite(`fuzzing, seed ${seed}`)
 
 fuzzing('finds nothing wrong in any operation, with any class of requests', async () => {
   const report = await runCampaign({ scene, seed, requests: 1200 })
-  const told = [...tellReport(report)]
-  assert.equal(report.violations, [], told.slice(3).join('\n'))
+  const lines = [...tellReport(report)]
+  assert.equal(report.violations, [], lines.slice(3).join('\n'))
   assert.is(report.byOperation.size, scene.description.operations.length)
-  console.log(told.at(-1))
+  console.log(lines.at(-1))
   assert.equal(complaintsOf([api, worker]), [])
   assert.equal(await auditShared(), [])
 })
 
 const finding = suite('a fault put in is found')
 
-const without = (name: string) => (answer: { body: Record<string, unknown> }) => delete answer.body[name]
+const without = (name: string) => (response: { body: Record<string, unknown> }) => delete response.body[name]
 /** Another response in place of the service's; an error carries the request's id, as it has to. */
 const turnedInto =
   (status: number, body: Record<string, unknown>): Fault['answered'] =>
-  answer => {
-    answer.status = status
-    answer.body = 'error' in body ? { ...body, requestId: answer.headers['x-request-id'] } : body
+  response => {
+    response.status = status
+    response.body = 'error' in body ? { ...body, requestId: response.headers['x-request-id'] } : body
   }
 const faults: [string, { check: string; operations: string[]; kinds: string[]; fault: Fault }][] = [
   [
-    'a field missing from an answer',
+    'a field missing from a response',
     {
       check: 'response_schema_conformance',
       operations: ['getMe'],
@@ -64,8 +64,8 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       operations: ['closeOrder'],
       kinds: ['valid'],
       fault: {
-        answered(answer) {
-          answer.status = 410
+        answered(response) {
+          response.status = 410
         }
       }
     }
@@ -89,7 +89,7 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
     }
   ],
   [
-    'an answer without its request id',
+    'a response without its request id',
     {
       check: 'response_headers_conformance',
       operations: ['getMe'],
@@ -149,8 +149,8 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       operations: [],
       kinds: ['lifecycle'],
       fault: {
-        answered(answer, { method, path }) {
-          if (method === 'GET' && path === '/v1/community/messages') answer.body = { data: [] }
+        answered(response, { method, path }) {
+          if (method === 'GET' && path === '/v1/community/messages') response.body = { data: [] }
         }
       }
     }
@@ -162,10 +162,10 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       operations: [],
       kinds: ['lifecycle'],
       fault: {
-        answered(answer, { method, path }) {
+        answered(response, { method, path }) {
           if (method !== 'DELETE' || !path.startsWith('/v1/community/messages/')) return
-          answer.status = 200
-          answer.body = { messageId: path.split('/').at(-1), deleted: true }
+          response.status = 200
+          response.body = { messageId: path.split('/').at(-1), deleted: true }
         }
       }
     }
@@ -194,7 +194,7 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
     }
   ],
   [
-    "another partner's orders told",
+    "another partner's orders returned",
     {
       check: 'leak',
       operations: ['listOrders'],
@@ -218,8 +218,8 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       operations: ['getBalance'],
       kinds: ['shared-account'],
       fault: {
-        answered(answer) {
-          answer.status = 200
+        answered(response) {
+          response.status = 200
         }
       }
     }
@@ -260,8 +260,8 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
       operations: ['updateCreatorBot', 'postMessage'],
       kinds: ['mass-assignment'],
       fault: {
-        answered(answer) {
-          if (answer.status === 200) answer.body.content = 'assigned-by-the-fuzzer'
+        answered(response) {
+          if (response.status === 200) response.body.content = 'assigned-by-the-fuzzer'
         }
       }
     }

@@ -52,7 +52,7 @@ tests('share one row and one wait for it; whoever comes after its end is given a
   const all = Array.from({ length: 200 }, () => ask())
   const id = await row(1)
   await finish(id, id => storeResponse(db, id, { balance: '1' }))
-  for (const answer of await Promise.all(all)) assert.equal(answer, { balance: '1' })
+  for (const response of await Promise.all(all)) assert.equal(response, { balance: '1' })
   assert.equal(stored, [id])
   assert.ok(reads() < all.length / 10, `${reads()} reads`)
   const next = ask()
@@ -84,7 +84,7 @@ tests('are stored again once when their row is lost, as in a crash of the databa
   bus.publish(bus.replyChannel, 'ask', lost)
   const id = await row(2)
   await finish(id, id => storeResponse(db, id, { balance: '3' }))
-  for (const answer of await Promise.all(all)) assert.equal(answer, { balance: '3' })
+  for (const response of await Promise.all(all)) assert.equal(response, { balance: '3' })
   assert.is(stored.length, 2)
 })
 

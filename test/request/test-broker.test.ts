@@ -192,17 +192,17 @@ books('of another machine are reached at an address that others can reach, and a
       clock: systemClock,
       worker: 'this'
     })
-    let answer = ''
+    let result = ''
     await until('the host to be found', () => {
       try {
-        answer = broker?.url() ?? ''
+        result = broker?.url() ?? ''
       } catch (error) {
-        answer = String(error)
+        result = String(error)
       }
-      return !answer.includes('No worker runs')
+      return !result.includes('No worker runs')
     })
     await broker?.close()
-    return answer
+    return result
   }
   assert.match(await said('ws://127.0.0.1:9'), /set TEST_BROKER_HOST/)
   assert.is(await said('ws://10.0.0.7:9'), 'ws://10.0.0.7:9')
