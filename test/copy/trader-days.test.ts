@@ -206,11 +206,11 @@ async function compareDays(): Promise<void> {
   assert.is(stored.length, expected.size)
   for (const row of stored) {
     const day = expected.get(row.key) as Day
-    const told = Object.keys(day).map(name => {
+    const reported = Object.keys(day).map(name => {
       const value = row[name as keyof Day]
       return [name, /trades|wins/.test(name) ? Number(value) : cents(value)]
     })
-    assert.equal(Object.fromEntries(told), day, row.key)
+    assert.equal(Object.fromEntries(reported), day, row.key)
   }
 }
 
