@@ -110,7 +110,7 @@ wording('is not requested by more than 20 at a time', async () => {
 })
 
 wording('is ignored when it returns an error, nonsense or something that is not plain text', async () => {
-  const answers: ((response: ServerResponse) => void)[] = [
+  const responders: ((response: ServerResponse) => void)[] = [
     response => response.writeHead(500).end('{"error":"down"}'),
     response => response.writeHead(302, { location: 'http://127.0.0.1:9/' }).end(),
     response => response.end('not json'),
@@ -118,8 +118,8 @@ wording('is ignored when it returns an error, nonsense or something that is not 
     response => response.end('{"choices":[]}'),
     response => response.destroy()
   ]
-  for (const answer of answers) {
-    reply = answer
+  for (const respond of responders) {
+    reply = respond
     assert.is(await ask(), undefined)
   }
   for (const content of [

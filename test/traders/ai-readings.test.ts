@@ -210,8 +210,8 @@ analysing('stays within its schema for the wildest candles the schema lets in', 
     })
     const currentPrice = extremes[seed % extremes.length] as number
     const analysis = analyseBot({ currentPrice, recentCandles })
-    const answer = { symbol: 'x', ...analysis, model: BUILT_IN, generatedAt: new Date().toISOString() }
-    assert.equal(violations(BotAnalysis, JSON.parse(JSON.stringify(answer))), [], `seed ${seed}`)
+    const response = { symbol: 'x', ...analysis, model: BUILT_IN, generatedAt: new Date().toISOString() }
+    assert.equal(violations(BotAnalysis, JSON.parse(JSON.stringify(response))), [], `seed ${seed}`)
   }
 })
 

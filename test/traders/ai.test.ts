@@ -34,9 +34,9 @@ const signal = suite('POST /v1/ai/copilot/signal')
 signal('needs a key with ai:read, and no ai:write', async () => {
   assert.is((await call(harness.address, copilotSignal, { body: { asset: 'R_100' } })).status, 401)
   const without = await harness.makePartner({ scopes: ['ai:write'] })
-  const answer = await without.call(copilotSignal, { body: { asset: 'R_100' } })
-  assert.is(answer.status, 403)
-  assert.is(answer.body.requiredScope, 'ai:read')
+  const response = await without.call(copilotSignal, { body: { asset: 'R_100' } })
+  assert.is(response.status, 403)
+  assert.is(response.body.requiredScope, 'ai:read')
 })
 
 signal('refuses what breaks its schema', async () => {
@@ -49,16 +49,18 @@ signal('returns TRADER_NOT_FOUND for a trader who is unknown or of another partn
   const other = await harness.makePartner()
   const { traderExternalId } = await other.makeTrader()
   for (const name of ['nobody', traderExternalId]) {
-    const answer = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId: name, balance: 10 } })
-    assert.is(answer.status, 404)
-    assert.is(answer.body.error, 'TRADER_NOT_FOUND')
+    const response = await partner.call(copilotSignal, {
+      body: { asset: 'R_100', traderExternalId: name, balance: 10 }
+    })
+    assert.is(response.status, 404)
+    assert.is(response.body.error, 'TRADER_NOT_FOUND')
   }
 })
 
 signal('returns INVALID_CONTRACT for an asset the broker does not have', async () => {
-  const answer = await partner.call(copilotSignal, { body: { asset: 'NO_SUCH_ASSET' } })
-  assert.is(answer.status, 422)
-  assert.is(answer.body.error, 'INVALID_CONTRACT')
+  const response = await partner.call(copilotSignal, { body: { asset: 'NO_SUCH_ASSET' } })
+  assert.is(response.status, 422)
+  assert.is(response.body.error, 'INVALID_CONTRACT')
 })
 
 signal('returns BROKER_DISCONNECTED when only a refused token could read the balance', async () => {
@@ -69,10 +71,10 @@ signal('returns BROKER_DISCONNECTED when only a refused token could read the bal
     dialect: harness.services.config.brokerDialect,
     reason: 'TOKEN_EXPIRED'
   })
-  const answer = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId } })
-  assert.is(answer.status, 404)
-  assert.is(answer.body.error, 'BROKER_DISCONNECTED')
-  assert.match(answer.body.message, 'TOKEN_EXPIRED')
+  const response = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId } })
+  assert.is(response.status, 404)
+  assert.is(response.body.error, 'BROKER_DISCONNECTED')
+  assert.match(response.body.message, 'TOKEN_EXPIRED')
   const given = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId, balance: 100 } })
   assert.is(given.status, 200, JSON.stringify(given.body))
 })
@@ -131,8 +133,8 @@ signal("sizes the stake by the trader's live balance", async () => {
 signal('shares one broker request among concurrent calls', async () => {
   const body = { asset: 'R_75' }
   const [{ at }] = (await harness.services.db.raw('select clock_timestamp() as at')).rows
-  const answers = await Promise.all(Array.from({ length: 12 }, () => partner.call(copilotSignal, { body })))
-  for (const answer of answers) assert.is(answer.status, 200, JSON.stringify(answer.body))
+  const responses = await Promise.all(Array.from({ length: 12 }, () => partner.call(copilotSignal, { body })))
+  for (const response of responses) assert.is(response.status, 200, JSON.stringify(response.body))
   const { count } = (await harness.services
     .db('broker_requests')
     .where({ kind: 'candles' })
@@ -169,9 +171,9 @@ analysing('refuses what breaks its schema, naming the field', async () => {
     [{ strategyHint: 'x'.repeat(501) }, '/body/strategyHint']
   ]
   for (const [changes, path] of wrong) {
-    const answer = await partner.call(analyseBotCandles, { body: request(changes) })
-    assert.is(answer.status, 400, JSON.stringify(changes).slice(0, 100))
-    assert.is(answer.body.details[0].path, path)
+    const response = await partner.call(analyseBotCandles, { body: request(changes) })
+    assert.is(response.status, 400, JSON.stringify(changes).slice(0, 100))
+    assert.is(response.body.details[0].path, path)
   }
 })
 

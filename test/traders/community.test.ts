@@ -46,8 +46,8 @@ acting('is refused when the session sent along is not good, rather than taken fo
       [postMessage, { body: { content: 'hello' } }],
       [createCommunityBot, { body: { name: 'bot' } }]
     ] as const) {
-      const answer = await partner.call(row, { ...input, headers })
-      assert.equal([answer.status, answer.body.error], [401, 'UNAUTHENTICATED'], row.name)
+      const response = await partner.call(row, { ...input, headers })
+      assert.equal([response.status, response.body.error], [401, 'UNAUTHENTICATED'], row.name)
     }
   assert.is((await partner.call(listMessages)).body.data.length, 0)
 })
@@ -78,9 +78,9 @@ profile('refuses unknown properties and broken values, naming each', async () =>
     ['/body/avatarUrl', { avatarUrl: 'https://a b' }],
     ['/body/avatarUrl', { avatarUrl: `https://example.com/${'x'.repeat(1010)}` }]
   ] as const) {
-    const answer = await partner.call(updateCommunityProfile, { body })
-    assert.is(answer.status, 400, JSON.stringify(body))
-    assert.is(answer.body.details[0].path, path)
+    const response = await partner.call(updateCommunityProfile, { body })
+    assert.is(response.status, 400, JSON.stringify(body))
+    assert.is(response.body.details[0].path, path)
   }
   assert.is((await partner.call(getCommunityProfile)).body.updatedAt, null)
 })
@@ -175,8 +175,8 @@ messages('are deleted by their author and by the partner, by nobody else', async
     [404, 404, 404, 404]
   )
   assert.is((await partner.call(listMessages)).body.data.length, 3)
-  const answer = await partner.call(deleteMessage, { ...ada.as, params: { id: ofAda } })
-  assert.equal(answer.body, { messageId: ofAda, deleted: true })
+  const response = await partner.call(deleteMessage, { ...ada.as, params: { id: ofAda } })
+  assert.equal(response.body, { messageId: ofAda, deleted: true })
   assert.equal([await remove(partner, ofAda, ada.as), await remove(partner, ofBob)], [404, 200])
   assert.equal(
     (await partner.call(listMessages)).body.data.map((m: { messageId: string }) => m.messageId),
@@ -196,9 +196,9 @@ bots('refuse a body that breaks its limits', async () => {
     ['/body/config/a', { name: 'bot', config: { a: 'x\u0000' } }],
     ['/body/config', { name: 'bot', config: { a: 'x'.repeat(16_400) } }]
   ] as const) {
-    const answer = await partner.call(createCommunityBot, { body })
-    assert.is(answer.status, 400, JSON.stringify(body).slice(0, 100))
-    assert.is(answer.body.details[0].path, path)
+    const response = await partner.call(createCommunityBot, { body })
+    assert.is(response.status, 400, JSON.stringify(body).slice(0, 100))
+    assert.is(response.body.details[0].path, path)
   }
 })
 
@@ -257,8 +257,10 @@ bots('count likes exactly when many parties toggle many times at once', async ()
   const { botId } = (await partner.call(createCommunityBot, { body: { name: 'bot' } })).body
   // The first three toggle seven times each, the others eight times.
   const toggles = actors.flatMap(({ as }, i) => Array.from({ length: i < 3 ? 7 : 8 }, () => as))
-  const answers = await Promise.all(toggles.map(as => partner.call(likeCommunityBot, { ...as, params: { id: botId } })))
-  assert.is(answers.filter(({ body }) => body.liked).length - answers.filter(({ body }) => !body.liked).length, 3)
+  const responses = await Promise.all(
+    toggles.map(as => partner.call(likeCommunityBot, { ...as, params: { id: botId } }))
+  )
+  assert.is(responses.filter(({ body }) => body.liked).length - responses.filter(({ body }) => !body.liked).length, 3)
   assert.is((await partner.call(listCommunityBots)).body.data[0].likes, 3)
   assert.is((await db('community_likes').where({ bot_id: botId })).length, 3)
 })

@@ -48,7 +48,7 @@ async function makePerson(word = `w${randomUUID().replaceAll('-', '')}`) {
     .update({ email, name: word, password_hash: await hashPassword(partner.partnerId, password) })
   const session = await insertTraderSession(db, pepper, { partnerId: partner.partnerId, traderId, ttlHours: 1 })
   const as = { headers: { 'x-trader-session': session.token } }
-  const answers = [
+  const responses = [
     await partner.call(updateCommunityProfile, { ...as, body: { displayName: word, bio: word, isPublic: true } }),
     await partner.call(postMessage, { ...as, body: { content: `I am ${word}` } }),
     await partner.call(createStreamTicket, { ...as, body: { traderExternalId: externalId } }),
@@ -66,7 +66,7 @@ async function makePerson(word = `w${randomUUID().replaceAll('-', '')}`) {
     })
   ]
   const bot = await partner.call(createCommunityBot, { ...as, body: { name: `Bot of ${word}`, config: {} } })
-  for (const { status, body } of [...answers, bot]) assert.is(status, 200, JSON.stringify(body))
+  for (const { status, body } of [...responses, bot]) assert.is(status, 200, JSON.stringify(body))
   await insertReset(db, pepper, traderId)
   await insertOrderRows(db, trader, { count: 3 })
   return { ...trader, word, email, as }

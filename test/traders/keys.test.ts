@@ -23,7 +23,7 @@ const revoking = suite('DELETE /v1/keys/{id}')
 
 sessions('is required: nothing, a key, and what only looks like a session are 401', async () => {
   const partner = await harness.makePartner()
-  const strangers: Record<string, string>[] = [
+  const invalidHeaders: Record<string, string>[] = [
     {},
     { authorization: `Bearer ${partner.key}` },
     { cookie: `service_session=${partner.key}` },
@@ -32,10 +32,10 @@ sessions('is required: nothing, a key, and what only looks like a session are 40
     { cookie: `other_session=${newToken()}` }
   ]
   for (const row of [createKey, listKeys, revokeKey])
-    for (const headers of strangers) {
-      const answer = await call(address, row, { headers, params: { id: partner.keyId } })
-      assert.is(answer.status, 401, `${row.name} ${JSON.stringify(headers)}`)
-      assert.is(answer.body.error, 'UNAUTHENTICATED')
+    for (const headers of invalidHeaders) {
+      const response = await call(address, row, { headers, params: { id: partner.keyId } })
+      assert.is(response.status, 401, `${row.name} ${JSON.stringify(headers)}`)
+      assert.is(response.body.error, 'UNAUTHENTICATED')
     }
 })
 
@@ -89,8 +89,8 @@ sessions('is refused when another site makes the browser send it', async () => {
     const created = await call(address, createKey, { headers: { ...headers, cookie }, body: {} })
     assert.is(created.status, 403, JSON.stringify(headers))
     assert.is(created.body.error, 'CROSS_SITE_REFUSED')
-    const answer = await call(address, revokeKey, { headers: { ...headers, cookie }, params: { id: partner.keyId } })
-    assert.is(answer.body.error, 'CROSS_SITE_REFUSED')
+    const response = await call(address, revokeKey, { headers: { ...headers, cookie }, params: { id: partner.keyId } })
+    assert.is(response.body.error, 'CROSS_SITE_REFUSED')
   }
   assert.is((await partner.call(getMe)).status, 200, 'the key was not revoked')
   const own: Record<string, string>[] = [{ origin: address }, { 'sec-fetch-site': 'same-origin' }]
@@ -158,9 +158,9 @@ for (const [standing, status, error] of [
     if (standing === 'suspended') await suspendPartner(db, partner.partnerId, 'test')
     else await db('partners').where({ id: partner.partnerId }).update({ plan_active: false })
     for (const row of [createKey, listKeys, revokeKey]) {
-      const answer = await call(address, row, { headers: { cookie }, params: { id: partner.keyId } })
-      assert.is(answer.status, status)
-      assert.is(answer.body.error, error)
+      const response = await call(address, row, { headers: { cookie }, params: { id: partner.keyId } })
+      assert.is(response.status, status)
+      assert.is(response.body.error, error)
     }
   })
 
@@ -177,9 +177,9 @@ creating('refuses admin scopes, unknown ones and a long label, naming each', asy
     { label: 7 },
     []
   ]) {
-    const answer = await call(address, createKey, { headers: { cookie }, body })
-    assert.is(answer.status, 400, JSON.stringify(body))
-    assert.is(answer.body.error, 'VALIDATION_FAILED')
+    const response = await call(address, createKey, { headers: { cookie }, body })
+    assert.is(response.status, 400, JSON.stringify(body))
+    assert.is(response.body.error, 'VALIDATION_FAILED')
   }
 })
 
@@ -198,9 +198,9 @@ creating('makes a key with every scope but admin when nothing is requested', asy
 creating('makes a key with the label and the scopes requested, each once', async () => {
   const { cookie } = await (await harness.makePartner()).makeSession()
   const body = { label: 'Büro', scopes: ['trading:read', 'usage:read', 'trading:read'], unknown: 1 }
-  const answer = await call(address, createKey, { headers: { cookie }, body })
-  assert.is(answer.body.label, 'Büro')
-  assert.equal(answer.body.scopes, ['trading:read', 'usage:read'])
+  const response = await call(address, createKey, { headers: { cookie }, body })
+  assert.is(response.body.label, 'Büro')
+  assert.equal(response.body.scopes, ['trading:read', 'usage:read'])
 })
 
 creating('stops at 200 keys, however many requests come at once, until one is revoked', async () => {
@@ -212,8 +212,10 @@ creating('stops at 200 keys, however many requests come at once, until one is re
        from generate_series(1, 195) i`,
     { partnerId: partner.partnerId }
   )
-  const answers = await Promise.all(Array.from({ length: 10 }, () => call(address, createKey, { headers: { cookie } })))
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 200, 200, 200, ...Array(6).fill(409)])
+  const responses = await Promise.all(
+    Array.from({ length: 10 }, () => call(address, createKey, { headers: { cookie } }))
+  )
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 200, 200, 200, ...Array(6).fill(409)])
   await call(address, revokeKey, { headers: { cookie }, params: { id: partner.keyId } })
   assert.is((await call(address, createKey, { headers: { cookie } })).status, 200)
 })
@@ -236,9 +238,9 @@ revoking('returns 404 for a key that is not there and for one of another partner
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const { cookie } = await partner.makeSession()
   for (const id of ['key_nothing', other.keyId, partner.partnerId]) {
-    const answer = await call(address, revokeKey, { headers: { cookie }, params: { id } })
-    assert.is(answer.status, 404)
-    assert.is(answer.body.error, 'NOT_FOUND')
+    const response = await call(address, revokeKey, { headers: { cookie }, params: { id } })
+    assert.is(response.status, 404)
+    assert.is(response.body.error, 'NOT_FOUND')
   }
   assert.is((await other.call(getMe)).status, 200)
 })
@@ -287,11 +289,11 @@ command('issue, list and revoke one, each written to the audit log', async () =>
     listed.data.map(({ traderId }: { traderId: string | null }) => traderId),
     [null, trader.traderId]
   )
-  assert.is((await operator('revoke', issued.sessionId)).exit, 1, 'it asks, and here nobody can answer')
+  assert.is((await operator('revoke', issued.sessionId)).exit, 1, 'it prompts, and here nobody can confirm')
   assert.is((await operator('revoke', issued.sessionId, '--yes')).exit, 0)
   assert.is((await call(address, listKeys, { headers })).status, 401)
-  const told = await db('audit_log').where({ target: issued.sessionId }).orderBy('at').pluck('action')
-  assert.equal(told, ['sessions.issue', 'sessions.revoke'])
+  const actions = await db('audit_log').where({ target: issued.sessionId }).orderBy('at').pluck('action')
+  assert.equal(actions, ['sessions.issue', 'sessions.revoke'])
 })
 
 command.after(closeAll)
