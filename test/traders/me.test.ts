@@ -14,37 +14,37 @@ const me = suite('GET /v1/me')
 
 me('refuses a request without a key, with a malformed one and with an unknown one', async () => {
   for (const authorization of ['', 'Bearer', 'Basic abc', 'Bearer service_live_x', `Bearer ${newApiKey().key}`]) {
-    const answer = await call(harness.address, getMe, { headers: authorization ? { authorization } : {} })
-    assert.is(answer.status, 401, authorization)
-    assert.is(answer.body.error, 'UNAUTHENTICATED')
-    assert.ok(answer.headers.get('www-authenticate'))
+    const response = await call(harness.address, getMe, { headers: authorization ? { authorization } : {} })
+    assert.is(response.status, 401, authorization)
+    assert.is(response.body.error, 'UNAUTHENTICATED')
+    assert.ok(response.headers.get('www-authenticate'))
   }
 })
 
 me('refuses a key whose last digits were changed, without reading the database', async () => {
   const { key } = await harness.makePartner()
   const other = key.at(-1) === '0' ? '1' : '0'
-  const answer = await call(harness.address, getMe, {
+  const response = await call(harness.address, getMe, {
     headers: { authorization: `Bearer ${key.slice(0, -1)}${other}` }
   })
-  assert.is(answer.body.error, 'UNAUTHENTICATED')
+  assert.is(response.body.error, 'UNAUTHENTICATED')
 })
 
 me('refuses a revoked key at once', async () => {
   const partner = await harness.makePartner()
   assert.is((await partner.call(getMe)).status, 200)
   await revokeKey(db, partner.keyId)
-  const answer = await partner.call(getMe)
-  assert.is(answer.status, 403)
-  assert.is(answer.body.error, 'KEY_REVOKED')
+  const response = await partner.call(getMe)
+  assert.is(response.status, 403)
+  assert.is(response.body.error, 'KEY_REVOKED')
 })
 
 me('refuses a suspended partner, and serves it again when resumed', async () => {
   const partner = await harness.makePartner()
   await suspendPartner(db, partner.partnerId, 'unpaid invoice')
-  const answer = await partner.call(getMe)
-  assert.is(answer.status, 403)
-  assert.is(answer.body.error, 'PARTNER_SUSPENDED')
+  const response = await partner.call(getMe)
+  assert.is(response.status, 403)
+  assert.is(response.body.error, 'PARTNER_SUSPENDED')
   await resumePartner(db, partner.partnerId)
   assert.is((await partner.call(getMe)).status, 200)
 })
@@ -68,8 +68,8 @@ me("repeats the caller's request id when it has the right form, and makes one ot
   const partner = await harness.makePartner()
   const own = randomUUID()
   assert.is((await partner.call(getMe, { headers: { 'x-request-id': own } })).headers.get('x-request-id'), own)
-  const answer = await partner.call(getMe, { headers: { 'x-request-id': 'too short'.slice(0, 5) } })
-  assert.match(answer.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
+  const response = await partner.call(getMe, { headers: { 'x-request-id': 'too short'.slice(0, 5) } })
+  assert.match(response.headers.get('x-request-id') ?? '', /^[0-9a-f-]{36}$/)
 })
 
 const limits = suite('rate limits')

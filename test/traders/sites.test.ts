@@ -14,12 +14,12 @@ onClose(() => worker.stop())
 const get = (path: string, init: RequestInit = {}) => fetch(harness.address + path, { redirect: 'manual', ...init })
 
 async function deployed(partner: TestPartner, body: object) {
-  const answer = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body })
+  const response = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body })
   return until('the site to be live', async () => {
     const { body } = await partner.call(listMyDeployments)
     return body.data.find(
       ({ deploymentId, status }: { deploymentId: string; status: string }) =>
-        deploymentId === answer.body.deploymentId && status === 'LIVE'
+        deploymentId === response.body.deploymentId && status === 'LIVE'
     )
   })
 }
@@ -45,24 +45,24 @@ serving('returns the 404 envelope for what does not exist', async () => {
     '/sites/hostile-brand/%00',
     '/sites/UPPER/'
   ]) {
-    const answer = await get(path)
-    assert.is(answer.status, 404, path)
-    assert.equal(Object.keys((await answer.json()) as object), ['error', 'message', 'requestId', 'docs'])
+    const response = await get(path)
+    assert.is(response.status, 404, path)
+    assert.equal(Object.keys((await response.json()) as object), ['error', 'message', 'requestId', 'docs'])
   }
 })
 
 serving('is the same from every process on the database', async () => {
   const second = await openHarness({ url: harness.url })
-  const answer = await fetch(`${second.address}/sites/hostile-brand/`)
-  assert.is(answer.status, 200)
-  assert.is(answer.headers.get('etag'), (await get('/sites/hostile-brand/')).headers.get('etag'))
+  const response = await fetch(`${second.address}/sites/hostile-brand/`)
+  assert.is(response.status, 200)
+  assert.is(response.headers.get('etag'), (await get('/sites/hostile-brand/')).headers.get('etag'))
 })
 
 serving('takes GET and HEAD only', async () => {
   for (const method of ['POST', 'PUT', 'DELETE', 'PATCH']) {
-    const answer = await get('/sites/hostile-brand/', { method })
-    assert.is(answer.status, 405)
-    assert.is(answer.headers.get('allow'), 'GET, HEAD')
+    const response = await get('/sites/hostile-brand/', { method })
+    assert.is(response.status, 405)
+    assert.is(response.headers.get('allow'), 'GET, HEAD')
   }
   const head = await get('/sites/hostile-brand/', { method: 'HEAD' })
   assert.is(head.status, 200)
@@ -71,9 +71,9 @@ serving('takes GET and HEAD only', async () => {
 })
 
 serving('leads from the address without its slash to the one with it', async () => {
-  const answer = await get('/sites/hostile-brand')
-  assert.is(answer.status, 301)
-  assert.is(answer.headers.get('location'), '/sites/hostile-brand/')
+  const response = await get('/sites/hostile-brand')
+  assert.is(response.status, 301)
+  assert.is(response.headers.get('location'), '/sites/hostile-brand/')
 })
 
 serving('serves each file with its type, and headers that allow no script, frame or form', async () => {
@@ -84,12 +84,12 @@ serving('serves each file with its type, and headers that allow no script, frame
     'icon.svg': 'image/svg+xml'
   }
   for (const [path, type] of Object.entries(types)) {
-    const answer = await get(`/sites/hostile-brand/${path}`)
-    assert.is(answer.status, 200, path)
-    assert.is(answer.headers.get('content-type'), type)
-    assert.is(answer.headers.get('x-content-type-options'), 'nosniff')
-    assert.is(answer.headers.get('referrer-policy'), 'no-referrer')
-    const policy = answer.headers.get('content-security-policy') ?? ''
+    const response = await get(`/sites/hostile-brand/${path}`)
+    assert.is(response.status, 200, path)
+    assert.is(response.headers.get('content-type'), type)
+    assert.is(response.headers.get('x-content-type-options'), 'nosniff')
+    assert.is(response.headers.get('referrer-policy'), 'no-referrer')
+    const policy = response.headers.get('content-security-policy') ?? ''
     assert.match(policy, "default-src 'none'")
     assert.match(policy, "frame-ancestors 'none'")
     assert.match(policy, "form-action 'none'")

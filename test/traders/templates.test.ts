@@ -21,13 +21,13 @@ const terms = (changes: object = {}) => ({ tenantSlug: newSlug(), brandName: 'Ac
 const get = (path: string, init: RequestInit = {}) => fetch(harness.address + path, { redirect: 'manual', ...init })
 
 async function deployed(partner: TestPartner, body: Record<string, unknown>, slug = 'horizon') {
-  const answer = await partner.call(deployTemplate, { params: { slug }, body })
-  assert.is(answer.status, 200, JSON.stringify(answer.body))
+  const response = await partner.call(deployTemplate, { params: { slug }, body })
+  assert.is(response.status, 200, JSON.stringify(response.body))
   return until('the site to be live', async () => {
     const { body } = await partner.call(listMyDeployments)
     return body.data.find(
       ({ deploymentId, status }: { deploymentId: string; status: string }) =>
-        deploymentId === answer.body.deploymentId && status === 'LIVE'
+        deploymentId === response.body.deploymentId && status === 'LIVE'
     )
   })
 }
@@ -37,9 +37,9 @@ const listing = suite('GET /v1/templates')
 listing('needs a key with templates:read', async () => {
   assert.is((await call(harness.address, listTemplates)).status, 401)
   const partner = await harness.makePartner({ scopes: ['templates:write'] })
-  const answer = await partner.call(listTemplates)
-  assert.is(answer.status, 403)
-  assert.is(answer.body.requiredScope, 'templates:read')
+  const response = await partner.call(listTemplates)
+  assert.is(response.status, 403)
+  assert.is(response.body.requiredScope, 'templates:read')
 })
 
 listing('returns at least three templates, each with sources that render', async () => {
@@ -61,16 +61,16 @@ const deploying = suite('POST /v1/templates/{slug}/deploy')
 
 deploying('needs templates:write', async () => {
   const partner = await harness.makePartner({ scopes: ['templates:read'] })
-  const answer = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body: terms() })
-  assert.is(answer.status, 403)
+  const response = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body: terms() })
+  assert.is(response.status, 403)
 })
 
 deploying('returns 404 for a template that does not exist', async () => {
   const partner = await harness.makePartner()
   for (const slug of ['nothing', '../horizon', 'constructor']) {
-    const answer = await partner.call(deployTemplate, { params: { slug }, body: terms() })
-    assert.is(answer.status, 404, slug)
-    assert.is(answer.body.error, 'NOT_FOUND')
+    const response = await partner.call(deployTemplate, { params: { slug }, body: terms() })
+    assert.is(response.status, 404, slug)
+    assert.is(response.body.error, 'NOT_FOUND')
   }
 })
 
@@ -96,12 +96,12 @@ deploying('refuses what breaks its schema, naming the field', async () => {
     ['contactEmail', `${'a'.repeat(250)}@b.example`]
   ]
   for (const [field, value] of wrong) {
-    const answer = await partner.call(deployTemplate, {
+    const response = await partner.call(deployTemplate, {
       params: { slug: 'horizon' },
       body: terms({ [field]: value })
     })
-    assert.is(answer.status, 400, `${field} ${value}`)
-    assert.is(answer.body.details[0].path, `/body/${field}`)
+    assert.is(response.status, 400, `${field} ${value}`)
+    assert.is(response.body.details[0].path, `/body/${field}`)
   }
   const missing = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body: {} })
   assert.is(missing.body.details.length, 2)
@@ -111,12 +111,12 @@ deploying('refuses a tenantSlug of another partner, and changes nothing of their
   const [first, second] = [await harness.makePartner(), await harness.makePartner()]
   const body = terms({ brandName: 'First Come' })
   await deployed(first, body)
-  const answer = await second.call(deployTemplate, {
+  const response = await second.call(deployTemplate, {
     params: { slug: 'midnight' },
     body: { ...body, brandName: 'Second' }
   })
-  assert.is(answer.status, 409)
-  assert.is(answer.body.error, 'TENANT_SLUG_TAKEN')
+  assert.is(response.status, 409)
+  assert.is(response.body.error, 'TENANT_SLUG_TAKEN')
   assert.equal((await second.call(listMyDeployments)).body.data, [])
   assert.match(await (await get(`/sites/${body.tenantSlug}/`)).text(), 'First Come')
 })
@@ -124,10 +124,10 @@ deploying('refuses a tenantSlug of another partner, and changes nothing of their
 deploying('gives a slug to one of many partners who request it at the same moment', async () => {
   const partners = await Promise.all(Array.from({ length: 6 }, () => harness.makePartner()))
   const body = terms()
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     partners.map(partner => partner.call(deployTemplate, { params: { slug: 'horizon' }, body }))
   )
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
 })
 
 deploying('stops a partner at 100 sites, but lets the 100 be deployed again', async () => {
@@ -143,9 +143,9 @@ deploying('stops a partner at 100 sites, but lets the 100 be deployed again', as
       status: 'FAILED'
     }))
   )
-  const answer = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body: terms() })
-  assert.is(answer.status, 409)
-  assert.is(answer.body.error, 'CONFLICT')
+  const response = await partner.call(deployTemplate, { params: { slug: 'horizon' }, body: terms() })
+  assert.is(response.status, 409)
+  assert.is(response.body.error, 'CONFLICT')
   await deployed(partner, { tenantSlug: 'many-7', brandName: 'Again' })
   assert.is((await partner.call(listMyDeployments)).body.data.length, 100)
 })
@@ -153,13 +153,13 @@ deploying('stops a partner at 100 sites, but lets the 100 be deployed again', as
 deploying('returns QUEUED at once, with the address of the site', async () => {
   const partner = await harness.makePartner()
   const body = terms({ primaryColor: '#AABBCC', contactEmail: 'hello@acme.example' })
-  const answer = await partner.call(deployTemplate, { params: { slug: 'bulletin' }, body })
-  assert.is(answer.status, 200)
-  assert.is(answer.body.status, 'QUEUED')
-  assert.is(answer.body.slug, 'bulletin')
-  assert.is(answer.body.primaryColor, '#AABBCC')
-  assert.is(answer.body.contactEmail, 'hello@acme.example')
-  assert.is(answer.body.url, `http://api.example.com/sites/${body.tenantSlug}/`)
+  const response = await partner.call(deployTemplate, { params: { slug: 'bulletin' }, body })
+  assert.is(response.status, 200)
+  assert.is(response.body.status, 'QUEUED')
+  assert.is(response.body.slug, 'bulletin')
+  assert.is(response.body.primaryColor, '#AABBCC')
+  assert.is(response.body.contactEmail, 'hello@acme.example')
+  assert.is(response.body.url, `http://api.example.com/sites/${body.tenantSlug}/`)
 })
 
 deploying("takes the template's own colour and no address where none is given", async () => {

@@ -53,8 +53,8 @@ changing('needs the session and the current password, and no common one', async 
 changing('takes the new password, and ends all sessions but its own', async () => {
   const { sessions, email, traderId } = await makeSignup()
   const body = { currentPassword: old, newPassword: fresh }
-  const { status, body: answer } = await partner.call(changePassword, { body, ...withSession(sessions[0]) })
-  assert.equal([status, answer], [200, { traderId, sessionsEnded: 1 }])
+  const { status, body: responseBody } = await partner.call(changePassword, { body, ...withSession(sessions[0]) })
+  assert.equal([status, responseBody], [200, { traderId, sessionsEnded: 1 }])
   assert.equal([await isLive(sessions[0]), await isLive(sessions[1])], [true, false])
   assert.equal([await logIn(email, old), await logIn(email, fresh)], [401, 200])
 })

@@ -38,10 +38,10 @@ signing('refuses a body that breaks its limits, naming what is wrong', async () 
     ['/body/name', { ...good, name: 'x'.repeat(129) }],
     ['/body/name', { ...good, name: 'a\u0000' }]
   ] as const) {
-    const answer = await partner.call(signUpTrader, { body })
-    assert.is(answer.status, 400, JSON.stringify(body))
+    const response = await partner.call(signUpTrader, { body })
+    assert.is(response.status, 400, JSON.stringify(body))
     assert.ok(
-      answer.body.details.some((detail: { path: string }) => detail.path === path),
+      response.body.details.some((detail: { path: string }) => detail.path === path),
       path
     )
   }
@@ -52,9 +52,9 @@ signing('refuses an e-mail that has an account, in whatever case, but not one of
   const email = newEmail()
   assert.is((await signUp(partner, email)).status, 200)
   for (const same of [email, email.toUpperCase(), email.toLowerCase()]) {
-    const answer = await signUp(partner, same)
-    assert.is(answer.status, 409)
-    assert.is(answer.body.error, 'EMAIL_TAKEN')
+    const response = await signUp(partner, same)
+    assert.is(response.status, 409)
+    assert.is(response.body.error, 'EMAIL_TAKEN')
   }
   assert.is((await signUp(other, email)).status, 200)
 })
@@ -62,8 +62,8 @@ signing('refuses an e-mail that has an account, in whatever case, but not one of
 signing('makes one account when the same e-mail comes many times at once', async () => {
   const partner = await harness.makePartner()
   const email = newEmail()
-  const answers = await Promise.all(Array.from({ length: 6 }, () => signUp(partner, email)))
-  assert.equal(answers.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
+  const responses = await Promise.all(Array.from({ length: 6 }, () => signUp(partner, email)))
+  assert.equal(responses.map(({ status }) => status).sort(), [200, 409, 409, 409, 409, 409])
 })
 
 signing('returns the trader with its session, in the body and as a cookie', async () => {
@@ -116,10 +116,10 @@ login('returns the same for a wrong password and an unknown e-mail', async () =>
   const wrong = await partner.call(logInTrader, { body: { email: body.email, password: `${password}!` } })
   const unknown = await partner.call(logInTrader, { body: { email: newEmail(), password } })
   const invalid = await partner.call(logInTrader, { body: { email: '-----', password } })
-  for (const answer of [wrong, unknown, invalid]) {
-    assert.is(answer.status, 401)
-    assert.is(answer.body.error, 'INVALID_CREDENTIALS')
-    assert.equal({ ...answer.body, requestId: '' }, { ...wrong.body, requestId: '' })
+  for (const response of [wrong, unknown, invalid]) {
+    assert.is(response.status, 401)
+    assert.is(response.body.error, 'INVALID_CREDENTIALS')
+    assert.equal({ ...response.body, requestId: '' }, { ...wrong.body, requestId: '' })
   }
 })
 
@@ -266,10 +266,10 @@ login('starts counting afresh after a success', async () => {
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
   const guess = async (tries: number) => {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: tries }, () => partner.call(logInTrader, { body: { email: body.email, password: 'wrong' } }))
     )
-    return answers.every(({ status }) => status === 401)
+    return responses.every(({ status }) => status === 401)
   }
   assert.ok(await guess(9))
   assert.is((await partner.call(logInTrader, { body: { email: body.email, password } })).status, 200)
@@ -318,9 +318,9 @@ me("refuses a key without a session, with an unknown, an expired and another par
   for (const row of [getTraderMe, logOutTrader]) {
     assert.is((await partner.call(row)).status, 401)
     for (const token of tokens) {
-      const answer = await partner.call(row, as(token))
-      assert.is(answer.status, 401, token)
-      assert.is(answer.body.error, 'UNAUTHENTICATED')
+      const response = await partner.call(row, as(token))
+      assert.is(response.status, 401, token)
+      assert.is(response.body.error, 'UNAUTHENTICATED')
     }
   }
   assert.is((await other.call(getTraderMe, as(theirs.sessionToken))).status, 200)
@@ -346,8 +346,8 @@ logout('refuses a cookie that another site makes the browser send, and leaves th
   const partner = await harness.makePartner()
   const { body } = await signUp(partner)
   const cookie = `trader_session=${body.sessionToken}`
-  const answer = await partner.call(logOutTrader, { headers: { cookie, origin: 'https://evil.example' } })
-  assert.equal([answer.status, answer.body.error], [403, 'CROSS_SITE_REFUSED'])
+  const response = await partner.call(logOutTrader, { headers: { cookie, origin: 'https://evil.example' } })
+  assert.equal([response.status, response.body.error], [403, 'CROSS_SITE_REFUSED'])
   assert.is((await partner.call(getTraderMe, { headers: { cookie } })).status, 200)
 })
 
@@ -356,9 +356,9 @@ logout('ends this session at once on every process, and no other', async () => {
   const partner = await harness.makePartner()
   const { body: first } = await signUp(partner)
   const { body: other } = await partner.call(logInTrader, { body: { email: first.email, password } })
-  const answer = await partner.call(logOutTrader, as(first.sessionToken))
-  assert.equal(answer.body, { loggedOut: true })
-  assert.match(answer.headers.get('set-cookie') ?? '', /^trader_session=; Path=\/; Expires=Thu, 01 Jan 1970/)
+  const response = await partner.call(logOutTrader, as(first.sessionToken))
+  assert.equal(response.body, { loggedOut: true })
+  assert.match(response.headers.get('set-cookie') ?? '', /^trader_session=; Path=\/; Expires=Thu, 01 Jan 1970/)
   const gone = await fetch(`${second.address}/v1/traders/me`, {
     headers: { authorization: `Bearer ${partner.key}`, 'x-trader-session': first.sessionToken }
   })
