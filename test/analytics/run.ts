@@ -5,8 +5,10 @@
 import { type ChildProcess, spawn } from 'node:child_process'
 import { join } from 'node:path'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
-import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { closeAll, closeOnSignals, openHarness, type TestTrader } from '../support/harness.ts'
 import { changeOrders, differencesOf, insertRandomOrders, questionOf, random } from './questions.ts'
+
+closeOnSignals()
 
 const setting = (name: string, otherwise: number) => Number(process.env[name] || otherwise)
 const asked = setting('QUESTIONS', 10_000)

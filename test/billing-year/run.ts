@@ -2,9 +2,11 @@
 import { parseArgs } from 'node:util'
 import { verifyLedger } from '../../db/money/verify.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
-import { closeAll, openTestDatabase } from '../support/harness.ts'
+import { closeAll, closeOnSignals, openTestDatabase } from '../support/harness.ts'
 import { auditYear } from './audit.ts'
 import { liveYear } from './year.ts'
+
+closeOnSignals()
 
 const text = { type: 'string' } as const
 const { values } = parseArgs({ options: { partners: text, days: text, seed: text } })

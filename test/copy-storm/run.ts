@@ -1,8 +1,10 @@
 // `make copy-storm`: a long storm of copying on a database and a broker of its own. Repeat one with its seed:
 // SEED=… make copy-storm.
 import { parseArgs } from 'node:util'
-import { closeAll } from '../support/harness.ts'
+import { closeAll, closeOnSignals } from '../support/harness.ts'
 import { storm } from './storm.ts'
+
+closeOnSignals()
 
 const { values } = parseArgs({
   options: {

@@ -6,11 +6,13 @@
 //   CONCURRENCY  requests under way at once, 16 by default
 //   STRETCH    times of orders, and the time that a response may take, on a busy machine; 1 by default
 // SIGUSR2 pauses the campaign, and continues one that is paused.
-import { closeAll } from '../support/harness.ts'
+import { closeAll, closeOnSignals } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'
 import { openGround } from './ground.ts'
 import { complaintsOf } from './logs.ts'
 import { tellReport } from './report.ts'
+
+closeOnSignals()
 
 function whole(name: string, usual: number): number {
   const value = Number(process.env[name] || usual)

@@ -1,7 +1,9 @@
 // `make money-storm`: a long storm on a database of its own. Repeat one with its seed: SEED=… make money-storm.
 import { parseArgs } from 'node:util'
-import { closeAll, openTestDatabase } from '../support/harness.ts'
+import { closeAll, closeOnSignals, openTestDatabase } from '../support/harness.ts'
 import { storm } from './storm.ts'
+
+closeOnSignals()
 
 const { values } = parseArgs({
   options: {

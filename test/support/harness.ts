@@ -52,6 +52,12 @@ export async function closeAll(): Promise<void> {
   for (const close of opened.splice(0).reverse()) await close().catch(() => {})
 }
 
+/** Has a signal end a program of tests as its last test would: nothing that it started goes on without it. */
+export function closeOnSignals(): void {
+  for (const signal of ['SIGINT', 'SIGTERM', 'SIGHUP'] as const)
+    process.once(signal, () => void closeAll().finally(() => process.exit(130)))
+}
+
 /** Has `close` called by `closeAll`, before what was opened earlier. */
 export function onClose(close: () => Promise<unknown>): void {
   opened.push(close)

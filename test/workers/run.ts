@@ -5,8 +5,10 @@ import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
-import { closeAll } from '../support/harness.ts'
+import { closeAll, closeOnSignals } from '../support/harness.ts'
 import { workersAtWork } from './workers.ts'
+
+closeOnSignals()
 
 const number = (name: string, usual: number) => {
   const value = Number(process.env[name] ?? usual)
