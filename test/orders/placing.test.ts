@@ -13,6 +13,7 @@ import { openHalts } from '../../worker/orders/halts.ts'
 import { Placing } from '../../worker/orders/placing.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
+import { openSignal } from '../../worker/signal.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
@@ -294,6 +295,27 @@ taking('counts the copies that it claims for their pace', async () => {
   await placing.takeCopies()
   assert.ok(placing.copyPace.waitMs > 0)
   await placing.drain()
+})
+
+taking('counts copies that are out of time among those that were begun', async () => {
+  const services = {
+    ...harness.services,
+    worker: 'worker',
+    changes: openSignal(),
+    // Copies are begun in no time.
+    clock: { ...systemClock, now: () => 0 }
+  } as unknown as WorkerServices
+  const placing = new Placing(services, undefined as never, openHalts(services), () => {})
+  const [leader, trader] = [await partner.makeTrader(), await partner.makeTrader()]
+  await insertOrderRows(db, leader)
+  const { id } = await db('orders').where({ account_id: leader.accountId }).first('id')
+  await insertOrderRows(db, trader, { phase: 'queued', count: 300 })
+  await db('orders').where({ account_id: trader.accountId }).update({ copied_from: id })
+  await queue.enqueue(db, 'order.copy', [{ accountIds: [trader.accountId] }])
+  await placing.takeCopies()
+  assert.is((await db('orders').where({ account_id: trader.accountId, phase: 'failed' }).pluck('id')).length, 300)
+  placing.copyPace.noteOrders(1)
+  assert.ok(placing.copyPace.waitMs > 0)
 })
 
 taking('knows the jobs of an api that is still to be upgraded', async () => {

@@ -214,6 +214,8 @@ export class Placing {
       throw error
     })
     notifyCallers(this.#services, found.expired)
+    // To fail one takes the database as long as to claim it.
+    this.copyPace.noteCopies(found.expired.filter(({ copied_from }) => copied_from !== null).length)
     for (const order of found.claimed)
       this.#start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
     for (const accountId of claim.found(found.unclaimed)) this.claimNow(accountId)
