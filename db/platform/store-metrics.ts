@@ -14,86 +14,40 @@ import { listAppRefusals } from './app-refusals.ts'
 import { listHalts } from './halts.ts'
 import { onScrape } from './metrics-server.ts'
 
-/** Figures read from the database at each scrape. */
+/** Figures read from the database at each scrape, one after another. */
 export function collectStoreMetrics(db: Db): void {
-  const orders = new client.Gauge({
-    name: 'service_orders',
-    help: 'Orders not yet at their end, by phase.',
-    labelNames: ['phase']
-  })
-  const oldest = new client.Gauge({
-    name: 'service_orders_oldest_seconds',
-    help: 'Age of the oldest order in a phase.',
-    labelNames: ['phase']
-  })
-  const jobs = new client.Gauge({
-    name: 'service_queue_jobs',
-    help: 'Jobs by queue and state.',
-    labelNames: ['queue', 'state']
-  })
-  const jobAge = new client.Gauge({
-    name: 'service_queue_oldest_seconds',
-    help: 'Age of the oldest waiting job.',
-    labelNames: ['queue']
-  })
-  const drift = new client.Gauge({
-    name: 'service_ledger_drift_usd',
-    help: 'Sum of all balances; anything but 0 is an alarm.'
-  })
-  const refused = new client.Gauge({
-    name: 'service_broker_app_refused',
-    help: 'Applications the broker refuses now; anything is an alarm.',
-    labelNames: ['dialect', 'app_id']
-  })
-  const halts = new client.Gauge({
-    name: 'service_trading_halts',
-    help: 'Halts of trading in force, by scope.',
-    labelNames: ['scope']
-  })
-  const breaks = new client.Gauge({
-    name: 'service_contract_findings',
-    help: 'Unresolved differences from the broker’s books.',
-    labelNames: ['kind']
-  })
-  const pastEnd = new client.Gauge({
-    name: 'service_orders_past_end',
-    help: 'Open orders whose contract has ended: the broker cannot be asked, or what it reports cannot be booked.'
-  })
-  const pastEndOldest = new client.Gauge({
-    name: 'service_orders_past_end_oldest_seconds',
-    help: 'How long ago the contract of the oldest of these ended.'
-  })
-  const outbox = new client.Gauge({ name: 'service_events_outbox', help: 'Events that are not in the log yet.' })
-  const lag = new client.Gauge({
-    name: 'service_events_lag_seconds',
-    help: 'How long ago the oldest of these happened.'
-  })
-  const differing = new client.Gauge({
-    name: 'service_analytics_differences',
-    help: 'Sums of analytics that differed from the orders in the last comparison of samples; anything but 0 is an alarm.'
-  })
-  const behind = new client.Gauge({
-    name: 'service_analytics_behind_seconds',
-    help: 'How far the sums of analytics are behind; answers count the rest from the orders.'
-  })
-  const unarchived = new client.Gauge({
-    name: 'service_orders_oldest_unarchived_seconds',
-    help: 'How long ago the oldest order ended that could be in the archive and is not; 0 without any. Days above ARCHIVE_AFTER_DAYS are an alarm.'
-  })
-  const webhooks = new client.Gauge({
-    name: 'service_webhooks',
-    help: 'Webhook endpoints, by state: enabled, failing, disabled (by 410 or failures).',
-    labelNames: ['state']
-  })
-  const webhookEvents = new client.Gauge({
-    name: 'service_webhook_events',
-    help: 'Events to be sent to webhook endpoints: waiting (failed, or behind one that did), backlog (not read yet).',
-    labelNames: ['state']
-  })
-  const pool = new client.Gauge({ name: 'service_pool_waiting', help: 'Callers waiting for a database connection.' })
+  const reads = [pool, orders, jobs, ledger, broker, events, analytics, webhooks].map(figures => figures(db))
   onScrape(async () => {
+    for (const read of reads) await read()
+  })
+}
+
+// Each makes its gauges, and returns the function that reads them.
+
+function pool(db: Db) {
+  const waiting = gauge('service_pool_waiting', 'Callers waiting for a database connection.')
+  return async () => {
     const { pool: tarn } = db.client as { pool: { numPendingAcquires(): number } }
-    pool.set(tarn.numPendingAcquires())
+    waiting.set(tarn.numPendingAcquires())
+  }
+}
+
+function orders(db: Db) {
+  const byPhase = gauge('service_orders', 'Orders not yet at their end, by phase.', ['phase'])
+  const oldest = gauge('service_orders_oldest_seconds', 'Age of the oldest order in a phase.', ['phase'])
+  const pastEnd = gauge(
+    'service_orders_past_end',
+    'Open orders whose contract has ended: the broker cannot be asked, or what it reports cannot be booked.'
+  )
+  const pastEndOldest = gauge(
+    'service_orders_past_end_oldest_seconds',
+    'How long ago the contract of the oldest of these ended.'
+  )
+  const unarchived = gauge(
+    'service_orders_oldest_unarchived_seconds',
+    'How long ago the oldest order ended that could be in the archive and is not; 0 without any. Days above ARCHIVE_AFTER_DAYS are an alarm.'
+  )
+  return async () => {
     // What test keys do alarms nobody. Open orders are counted from their index alone, which does not know the two apart.
     const phases = await rows<{ phase: string; count: number; age: number }>(
       db,
@@ -103,41 +57,103 @@ export function collectStoreMetrics(db: Db): void {
     )
     for (const phase of ['unproven', 'queued', 'sending', 'review', 'open']) {
       const found = phases.find(row => row.phase === phase)
-      orders.set({ phase }, found?.count ?? 0)
+      byPhase.set({ phase }, found?.count ?? 0)
       if (phase !== 'open') oldest.set({ phase }, found?.age ?? 0)
     }
-    jobs.reset()
-    jobAge.reset()
-    const states = await rows<{ name: string; state: string; count: number; age: number }>(
+    const { count, oldestSeconds } = await countPastEnd(db)
+    pastEnd.set(count)
+    pastEndOldest.set(oldestSeconds)
+    const { oldestEnded } = await readUnmoved(db, { days: ARCHIVE_LEAST_DAYS, most: 1 })
+    unarchived.set(oldestEnded ? Math.max(0, (Date.now() - oldestEnded.getTime()) / 1000) : 0)
+  }
+}
+
+function jobs(db: Db) {
+  const byState = gauge('service_queue_jobs', 'Jobs by queue and state.', ['queue', 'state'])
+  const oldest = gauge('service_queue_oldest_seconds', 'Age of the oldest waiting job.', ['queue'])
+  return async () => {
+    byState.reset()
+    oldest.reset()
+    const states = await rows<{ queue: string; state: string; count: number; age: number }>(
       db,
-      `select name, state::text, count(*) as count, coalesce(extract(epoch from now() - min(created_on)), 0)::float8 as age
+      `select name as queue, state::text, count(*) as count, coalesce(extract(epoch from now() - min(created_on)), 0)::float8 as age
          from pgboss.job where state < 'completed' or state = 'failed' group by name, state`
     )
-    for (const { name, state, count, age } of states) {
-      jobs.set({ queue: name, state }, count)
-      if (state === 'created' || state === 'retry') jobAge.set({ queue: name }, age)
+    for (const { queue, state, count, age } of states) {
+      byState.set({ queue, state }, count)
+      if (state === 'created' || state === 'retry') oldest.set({ queue }, age)
     }
+  }
+}
+
+function ledger(db: Db) {
+  const drift = gauge('service_ledger_drift_usd', 'Sum of all balances; anything but 0 is an alarm.')
+  return async () => {
     const [sum] = await rows<{ drift: string }>(db, 'select coalesce(sum(balance), 0) as drift from ledger_accounts')
     drift.set(Number(sum?.drift ?? 0))
+  }
+}
+
+function broker(db: Db) {
+  const refused = gauge('service_broker_app_refused', 'Applications the broker refuses now; anything is an alarm.', [
+    'dialect',
+    'app_id'
+  ])
+  const halts = gauge('service_trading_halts', 'Halts of trading in force, by scope.', ['scope'])
+  const breaks = gauge('service_contract_findings', 'Unresolved differences from the broker’s books.', ['kind'])
+  return async () => {
     refused.reset()
     for (const { dialect, appId } of await listAppRefusals(db)) refused.set({ dialect, app_id: appId }, 1)
     for (const scope of haltScopes) halts.set({ scope }, 0)
     for (const { scope } of await listHalts(db)) halts.inc({ scope })
-    const { count: past, oldestSeconds } = await countPastEnd(db)
-    pastEnd.set(past)
-    pastEndOldest.set(oldestSeconds)
-    const { depth, oldestSeconds: waiting } = await readOutbox(db)
-    const analytics = await readAnalyticsState(db)
-    differing.set(analytics.differences ?? 0)
-    behind.set(analytics.behindSeconds)
-    outbox.set(depth)
-    const { oldestEnded } = await readUnmoved(db, { days: ARCHIVE_LEAST_DAYS, most: 1 })
-    unarchived.set(oldestEnded ? Math.max(0, (Date.now() - oldestEnded.getTime()) / 1000) : 0)
-    lag.set(waiting)
-    const counts = await countWebhooks(db)
-    for (const state of ['enabled', 'failing', 'disabled'] as const) webhooks.set({ state }, counts[state])
-    for (const state of ['waiting', 'backlog'] as const) webhookEvents.set({ state }, counts[state])
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) breaks.set({ kind }, 0)
     for (const { kind, count } of await countBreaks(db)) breaks.set({ kind }, count)
-  })
+  }
 }
+
+function events(db: Db) {
+  const outbox = gauge('service_events_outbox', 'Events that are not in the log yet.')
+  const lag = gauge('service_events_lag_seconds', 'How long ago the oldest of these happened.')
+  return async () => {
+    const { depth, oldestSeconds } = await readOutbox(db)
+    outbox.set(depth)
+    lag.set(oldestSeconds)
+  }
+}
+
+function analytics(db: Db) {
+  const differing = gauge(
+    'service_analytics_differences',
+    'Sums of analytics that differed from the orders in the last comparison of samples; anything but 0 is an alarm.'
+  )
+  const behind = gauge(
+    'service_analytics_behind_seconds',
+    'How far the sums of analytics are behind; answers count the rest from the orders.'
+  )
+  return async () => {
+    const { differences, behindSeconds } = await readAnalyticsState(db)
+    differing.set(differences ?? 0)
+    behind.set(behindSeconds)
+  }
+}
+
+function webhooks(db: Db) {
+  const endpoints = gauge(
+    'service_webhooks',
+    'Webhook endpoints, by state: enabled, failing, disabled (by 410 or failures).',
+    ['state']
+  )
+  const toSend = gauge(
+    'service_webhook_events',
+    'Events to be sent to webhook endpoints: waiting (failed, or behind one that did), backlog (not read yet).',
+    ['state']
+  )
+  return async () => {
+    const counts = await countWebhooks(db)
+    for (const state of ['enabled', 'failing', 'disabled'] as const) endpoints.set({ state }, counts[state])
+    for (const state of ['waiting', 'backlog'] as const) toSend.set({ state }, counts[state])
+  }
+}
+
+const gauge = <Label extends string>(name: string, help: string, labelNames: Label[] = []) =>
+  new client.Gauge({ name, help, labelNames })
