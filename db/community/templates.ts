@@ -170,20 +170,17 @@ export async function findSiteFiles(
   wanted: { tenantSlug: string; path: string }[]
 ): Promise<(SiteFile | undefined)[]> {
   const unique = new Map(wanted.map(({ tenantSlug, path }) => [`${tenantSlug}/${path}`, { tenantSlug, path }]))
-  const found = await rows<{ tenant_slug: string; path: string; content_type: string; body: Buffer; etag: string }>(
+  const found = await rows<SiteFile & { address: string }>(
     db,
-    `select d.tenant_slug, f.path, f.content_type, f.body, f.etag
+    `select d.tenant_slug || '/' || f.path as address, f.content_type as "contentType", f.body, f.etag
        from jsonb_to_recordset(:wanted::jsonb) as a ("tenantSlug" text, path text)
        join deployments d on d.tenant_slug = a."tenantSlug"
        join partners p on p.id = d.partner_id and p.suspended_at is null
        join site_files f on f.deployment_id = d.id and f.path = a.path`,
     { wanted: JSON.stringify([...unique.values()]) }
   )
-  const byPath = new Map(found.map(row => [`${row.tenant_slug}/${row.path}`, row]))
-  return wanted.map(({ tenantSlug, path }) => {
-    const row = byPath.get(`${tenantSlug}/${path}`)
-    return row && { contentType: row.content_type, body: row.body, etag: row.etag }
-  })
+  const byAddress = new Map(found.map(file => [file.address, file]))
+  return wanted.map(({ tenantSlug, path }) => byAddress.get(`${tenantSlug}/${path}`))
 }
 
 /** A deployment as the wire shows it. */

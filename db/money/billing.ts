@@ -171,29 +171,16 @@ interface FeeStanding {
 
 /** The state of a partner's fee, in one read. Throws NOT_FOUND. */
 export async function standingOf(db: Db, partnerId: string, prices: Prices): Promise<FeeStanding> {
-  const [row] = await rows<{
-    plan: Plan
-    next_plan: Plan | null
-    plan_active: boolean
-    suspended: boolean
-    period_end: Date
-    balance: string | null
-  }>(
+  const [row] = await rows<Omit<FeeStanding, 'feeUsd' | 'topUpUsd'> & { nextPlan: Plan }>(
     db,
-    `select p.plan, p.next_plan, p.plan_active, p.suspended_at is not null as suspended, p.period_end, a.balance::text
+    `select coalesce(p.next_plan, p.plan) as "nextPlan", p.plan_active as "planActive", p.suspended_at is not null as suspended,
+            p.period_end as "nextFeeAt", coalesce(a.balance, 0.00)::text as "balanceUsd"
        from partners p left join ledger_accounts a on a.id = :wallet
       where p.id = :partnerId`,
     { partnerId, wallet: accounts.wallet(partnerId) }
   )
   if (!row) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
-  const balanceUsd = row.balance ?? '0.00'
-  const feeUsd = prices[row.next_plan ?? row.plan]
-  return {
-    balanceUsd,
-    feeUsd,
-    nextFeeAt: row.period_end,
-    planActive: row.plan_active,
-    suspended: row.suspended,
-    topUpUsd: row.plan_active ? '0.00' : lacking(balanceUsd, feeUsd)
-  }
+  const { nextPlan, ...standing } = row
+  const feeUsd = prices[nextPlan]
+  return { ...standing, feeUsd, topUpUsd: standing.planActive ? '0.00' : lacking(standing.balanceUsd, feeUsd) }
 }

@@ -107,18 +107,10 @@ export async function listStatement(
     const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
     throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
   }
-  const found = await rows<{
-    version: number
-    transfer_id: string
-    created_at: Date
-    kind: TransferKind
-    reference: string
-    details: Record<string, unknown>
-    amount: string
-    balance: string
-  }>(
+  const found = await rows<Omit<StatementEntry, 'explained'> & { version: number; details: Record<string, unknown> }>(
     db,
-    `select e.version, e.transfer_id, t.created_at, t.kind, t.reference, t.details, round(e.amount, 2)::text as amount, e.balance::text
+    `select e.version, e.transfer_id as "transferId", t.created_at as at, t.kind, t.reference, t.details,
+            round(e.amount, 2)::text as "amountUsd", e.balance::text as "balanceUsd"
        from ledger_entries e join ledger_transfers t on t.id = e.transfer_id
       where e.account_id = :account and e.version < coalesce(:before::bigint, 9223372036854775807)
       order by e.version desc limit :limit`,
@@ -126,15 +118,7 @@ export async function listStatement(
   )
   const page = found.slice(0, limit)
   return {
-    data: page.map(row => ({
-      transferId: row.transfer_id,
-      at: row.created_at,
-      kind: row.kind,
-      reference: row.reference,
-      amountUsd: row.amount,
-      balanceUsd: row.balance,
-      explained: explain(row)
-    })),
+    data: page.map(({ version: _, details, ...entry }) => ({ ...entry, explained: explain({ ...entry, details }) })),
     nextCursor: found.length > limit ? String(page.at(-1)?.version) : null
   }
 }

@@ -152,14 +152,15 @@ export interface UsageRecord {
 
 /** The partner's usage in its present billing period; requests are counted by whole hours. */
 export async function readUsage(db: Db, partnerId: string): Promise<UsageRecord> {
-  const [period] = await rows<{ plan: Plan; period_start: Date; period_end: Date; traders: number }>(
+  const [period] = await rows<Omit<UsageRecord, 'byDay' | 'orders'>>(
     db,
-    `select plan, period_start, period_end, (select count(*) from traders t where t.partner_id = p.id) as traders
+    `select plan, period_start as "periodStart", period_end as "periodEnd",
+            (select count(*) from traders t where t.partner_id = p.id) as traders
        from partners p where id = :partnerId`,
     { partnerId }
   )
   if (!period) throw new Error(`There is no partner ${partnerId}.`)
-  const since = { partnerId, start: period.period_start }
+  const since = { partnerId, start: period.periodStart }
   const [byDay, orders] = await Promise.all([
     rows<{ date: string; requests: number; errors: number }>(
       db,
@@ -186,16 +187,13 @@ export async function readUsage(db: Db, partnerId: string): Promise<UsageRecord>
   ])
   const of = (status: string) => orders.find(row => row.status === status)?.count ?? 0
   return {
-    periodStart: period.period_start,
-    periodEnd: period.period_end,
-    plan: period.plan,
+    ...period,
     byDay,
     orders: {
       placed: orders.reduce((sum, { count }) => sum + count, 0),
       closed: of('CLOSED'),
       failed: of('FAILED')
-    },
-    traders: period.traders
+    }
   }
 }
 

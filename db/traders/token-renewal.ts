@@ -65,10 +65,10 @@ export interface Renewal {
   refreshToken: string
 }
 
-interface DueRow {
-  id: string
-  trader_id: string
-  refresh_digest: string | null
+/** Accounts of a trader that were given the same token to renew them with. */
+interface DueFamily {
+  traderId: string
+  digest: string
 }
 
 /**
@@ -85,15 +85,15 @@ export async function takeRenewals(
     'update broker_accounts set renew_at = null where renew_at <= now() and renewal_version <> token_version'
   )
   const rejected = await rejectEnded(db, limit)
-  const found = await rows<DueRow>(
+  const found = await rows<DueFamily>(
     db,
-    `select a.id, a.trader_id, a.refresh_digest from broker_accounts a join partners p on p.id = a.partner_id
+    `select a.trader_id as "traderId", a.refresh_digest as digest from broker_accounts a join partners p on p.id = a.partner_id
       where a.renew_at <= now() and a.refresh_digest is not null and p.broker_dialect = 'next'
         and (a.renewing_until is null or a.renewing_until < now())
       order by a.renew_at limit :limit`,
     { limit }
   )
-  const families = new Map(found.map(row => [`${row.trader_id} ${row.refresh_digest}`, row]))
+  const families = new Map(found.map(row => [`${row.traderId} ${row.digest}`, row]))
   const due: Renewal[] = []
   for (const family of families.values()) {
     const renewal = await takeFamily(db, vault, family)
@@ -118,27 +118,27 @@ async function rejectEnded(db: Db, limit: number): Promise<string[]> {
   return ended.map(({ id }) => id)
 }
 
-async function takeFamily(db: Db, vault: Vault, { trader_id, refresh_digest }: DueRow): Promise<Renewal | null> {
+async function takeFamily(db: Db, vault: Vault, { traderId, digest }: DueFamily): Promise<Renewal | null> {
   const taken = await db.transaction(async trx => {
     // The exchange locks this row too: a token is not replaced between these statements.
-    await trx('traders').where({ id: trader_id }).forUpdate().first('id')
-    return rows<{ id: string; account_id: string; token_version: number; app_id: string } & Record<string, unknown>>(
+    await trx('traders').where({ id: traderId }).forUpdate().first('id')
+    return rows<DueRenewal & Sealed & { appId: string }>(
       trx,
       `update broker_accounts a set renewing_until = now() + make_interval(secs => ${LEASE_SECONDS})
          from partners p
         where a.trader_id = :traderId and a.refresh_digest = :digest and a.renewal_version = a.token_version
           and (a.renewing_until is null or a.renewing_until < now()) and p.id = a.partner_id
-       returning a.id, a.account_id, a.token_version, a.refresh_key_id, a.refresh_sealed, p.broker_app_id as app_id`,
-      { traderId: trader_id, digest: refresh_digest }
+       returning a.id, a.account_id as "accountId", a.token_version as version, a.refresh_key_id as "keyId", a.refresh_sealed as sealed,
+                 p.broker_app_id as "appId"`,
+      { traderId, digest }
     )
   })
   const [first] = taken
   if (!first) return null
-  const sealed = { keyId: first.refresh_key_id as string, sealed: first.refresh_sealed as Buffer }
   return {
-    appId: first.app_id,
-    accounts: taken.map(row => ({ id: row.id, accountId: row.account_id, version: row.token_version })),
-    refreshToken: vault.open(sealed, contextOf(first.id))
+    appId: first.appId,
+    accounts: taken.map(({ id, accountId, version }) => ({ id, accountId, version })),
+    refreshToken: vault.open(first, contextOf(first.id))
   }
 }
 
