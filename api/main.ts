@@ -23,7 +23,7 @@ import { openReads } from '../db/postgres/replica.ts'
 import { listenAt } from '../db/postgres/system-errors.ts'
 import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
-import { openStream } from './events/stream/server.ts'
+import { EventStream } from './events/stream/server.ts'
 import { openBatched } from './request/batched.ts'
 import { openByteAccounts } from './request/byte-accounts.ts'
 import { drain } from './request/drain.ts'
@@ -76,7 +76,7 @@ const services = {
 }
 
 const server = createListener(createApp(services), services)
-const stream = openStream(services)
+const stream = new EventStream(services)
 stream.attach(server)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`

@@ -9,7 +9,7 @@ import pg from 'pg'
 import { createApp } from '../../api/app.ts'
 import { codesOf, ErrorEnvelope } from '../../api/description/spec.ts'
 import { openFeed } from '../../api/events/feed.ts'
-import { openStream } from '../../api/events/stream/server.ts'
+import { EventStream } from '../../api/events/stream/server.ts'
 import type { ApiServices, Operation } from '../../api/operation.ts'
 import { openBatched } from '../../api/request/batched.ts'
 import { openByteAccounts } from '../../api/request/byte-accounts.ts'
@@ -178,7 +178,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     feed
   }
   const server = createListener(createApp(services), services)
-  const stream = openStream(services)
+  const stream = new EventStream(services)
   stream.attach(server)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
   const address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`

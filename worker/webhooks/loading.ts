@@ -59,17 +59,20 @@ export function openLoading(
         }
       })
     },
-    /** The rows that wait at an endpoint. */
-    async pending(endpoint: Endpoint): Promise<void> {
-      endpoint.beginLoading(clock.now())
-      endpoint.load(await listPending(db, endpoint.id), clock.now())
-    },
     /** Adds events of the endpoint's replays to those that wait. Returns whether a replay is left. */
     async replay(endpoint: Endpoint, limit: number): Promise<boolean> {
       const left = await stepReplay(db, { endpointId: endpoint.id, lease: endpoint.lease, limit })
-      endpoint.beginLoading(clock.now())
-      endpoint.load(await listPending(db, endpoint.id), clock.now())
+      await loadPending({ db, clock }, endpoint)
       return left
     }
   }
+}
+
+/** Reads the rows that wait at an endpoint. */
+export async function loadPending(
+  { db, clock }: Pick<WorkerServices, 'db' | 'clock'>,
+  endpoint: Endpoint
+): Promise<void> {
+  endpoint.beginLoading(clock.now())
+  endpoint.load(await listPending(db, endpoint.id), clock.now())
 }

@@ -12,7 +12,7 @@ import { renewHeld } from './holding.ts'
 import { openRequests } from './request.ts'
 import { Sender } from './sender.ts'
 import { openTesting } from './testing.ts'
-import { type OutcomeWriting, openWriting } from './writing.ts'
+import { OutcomeWriting } from './writing.ts'
 
 // What is under way when the worker ends is waited for so long.
 const DRAIN_MS = 10_000
@@ -28,7 +28,7 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
   const { db, bus, config, log, clock, worker } = services
   const requests = openRequests({ allowPrivate: config.webhookAllowPrivate })
   const sender = new Sender(services, requests, () => void writing.write())
-  const writing: OutcomeWriting = openWriting(services, sender)
+  const writing: OutcomeWriting = new OutcomeWriting(services, sender)
   const testing = openTesting(services, requests)
 
   await makeDays(db, 'webhook_attempts')

@@ -13,7 +13,7 @@ import type { Changes } from './changes.ts'
 import { Endpoint } from './endpoint.ts'
 import type { Item } from './items.ts'
 import { keysOf } from './keys.ts'
-import { openLoading } from './loading.ts'
+import { loadPending, openLoading } from './loading.ts'
 import type { DeliveryResponse, Requests } from './request.ts'
 import { type DeliverableEvent, DeliveryTail, entryOf } from './tail.ts'
 import { type Bounds, UnderWay } from './under-way.ts'
@@ -228,7 +228,7 @@ export class Sender {
       now
     )
     if (open.length < places.length) endpoint.miss(places.length - open.length)
-    await this.#load.pending(endpoint)
+    await loadPending(this.#services, endpoint)
     this.#held.set(row.id, held)
     const others = this.#ofPartner.get(row.partner_id) ?? new Set()
     this.#ofPartner.set(row.partner_id, others.add(held))

@@ -14,7 +14,7 @@ import type { PartnerTail, Tails } from './tail.ts'
 
 const PATH = '/v1/stream'
 
-export interface SocketPlace {
+interface SocketPlace {
   release(): void
 }
 

@@ -6,7 +6,7 @@ import { listBarred } from '../../../db/events/tickets.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
 import { SUBPROTOCOL, streamLimits } from '../../../schemas/stream.ts'
 import type { ApiServices } from '../../operation.ts'
-import { type Admission, type AdmittedRequest, openGate, type SocketPlace } from './admission.ts'
+import { type Admission, type AdmittedRequest, openGate } from './admission.ts'
 import { StreamSocket } from './socket.ts'
 import { Tails } from './tail.ts'
 import { Ticks } from './ticks.ts'
@@ -22,53 +22,69 @@ const STOP_STEP_MS = 2
 // For a client to close its side.
 const CLOSE_MS = 3000
 
-interface EventStream {
-  /** Takes the upgrades of a server. */
-  attach(server: Server): void
-  /** Closes every socket, spread over time, so that not all reconnect at once. */
-  stop(): Promise<void>
-}
-
 /** The stream of one process; nothing listens before `attach`. */
-export function openStream(services: ApiServices): EventStream {
-  const { db, log } = services
-  const sockets = new Map<StreamSocket, SocketPlace>()
-  const tails = new Tails(services)
-  const ticks = new Ticks(services)
-  const wss = new WebSocketServer({
+export class EventStream {
+  readonly #services: ApiServices
+  readonly #sockets = new Set<StreamSocket>()
+  readonly #ticks: Ticks
+  readonly #admit: ReturnType<typeof openGate>
+  readonly #wss = new WebSocketServer({
     noServer: true,
     maxPayload: streamLimits.messageBytes,
     perMessageDeflate: false,
     clientTracking: false,
     handleProtocols: offered => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false)
   })
-  let stopping = false
+  readonly #timers: NodeJS.Timeout[]
+  #stopping = false
+  #beating = false
+  #barring = false
 
-  const handle = openGate(services, { tails, stopping: () => stopping })
-
-  function opened(ws: WebSocket, { holder, held, tail, release }: Admission): void {
-    const socket = new StreamSocket(services, ws, { holder, tail, ticks })
-    const place = {
-      release() {
-        held.release()
-        release()
-      }
-    }
-    sockets.set(socket, place)
-    ws.once('close', () => {
-      sockets.delete(socket)
-      socket.ended()
-      place.release()
-    })
+  constructor(services: ApiServices) {
+    this.#services = services
+    this.#ticks = new Ticks(services)
+    this.#admit = openGate(services, { tails: new Tails(services), stopping: () => this.#stopping })
+    this.#timers = [
+      setInterval(() => void this.#beat(), TICK_MS),
+      setInterval(() => {
+        this.#closeBarred().catch((error: unknown) =>
+          services.log.warn({ err: error }, 'keys of open sockets could not be checked')
+        )
+      }, BARRED_EVERY_MS)
+    ]
+    collectStreamSockets(() => this.#sockets.size)
   }
 
-  function upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
+  /** Takes the upgrades of a server. */
+  attach(server: Server): void {
+    server.on('upgrade', (request, socket, head) => this.#upgrade(request, socket, head))
+  }
+
+  /** Closes every socket, spread over time, so that not all reconnect at once. */
+  async stop(): Promise<void> {
+    this.#stopping = true
+    for (const timer of this.#timers) clearInterval(timer)
+    const all = [...this.#sockets]
+    const spreadMs = Math.min(STOP_MS, all.length * STOP_STEP_MS)
+    const startedAt = performance.now()
+    for (const [index, socket] of all.entries()) {
+      const wait = startedAt + (spreadMs * index) / all.length - performance.now()
+      if (wait > 1) await new Promise(resolve => setTimeout(resolve, wait))
+      socket.stop(Math.round(Math.random() * Math.max(1000, spreadMs)))
+    }
+    const until = performance.now() + CLOSE_MS
+    while (this.#sockets.size > 0 && performance.now() < until) await new Promise(resolve => setTimeout(resolve, 20))
+    for (const socket of this.#sockets) socket.terminate()
+    await this.#ticks.close()
+  }
+
+  #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy())
     const response = new ServerResponse(request)
     response.shouldKeepAlive = false
     response.assignSocket(socket as never)
     response.once('finish', () => (socket as Duplex & { destroySoon(): void }).destroySoon())
-    handle(request, response).then(
+    this.#admit(request, response).then(
       () => {
         const { admitted } = request as AdmittedRequest
         if (!admitted) return
@@ -80,75 +96,56 @@ export function openStream(services: ApiServices): EventStream {
         }
         if (socket.destroyed) return free()
         socket.once('close', free)
-        wss.handleUpgrade(request, socket as never, head, ws => {
+        this.#wss.handleUpgrade(request, socket as never, head, ws => {
           socket.off('close', free)
-          opened(ws, admitted)
+          this.#open(ws, admitted, free)
         })
       },
       (error: unknown) => {
-        log.error({ err: error }, 'an upgrade failed')
+        this.#services.log.error({ err: error }, 'an upgrade failed')
         socket.destroy()
       }
     )
   }
 
-  const ticking = setInterval(() => void tickAll(), TICK_MS)
-  let over = true
+  #open(ws: WebSocket, { holder, tail }: Admission, free: () => void): void {
+    const socket = new StreamSocket(this.#services, ws, { holder, tail, ticks: this.#ticks })
+    this.#sockets.add(socket)
+    ws.once('close', () => {
+      this.#sockets.delete(socket)
+      socket.ended()
+      free()
+    })
+  }
+
   /** Sockets that were opened together have their heartbeats together: requests get their turn between them. */
-  async function tickAll(): Promise<void> {
-    if (!over) return
-    over = false
+  async #beat(): Promise<void> {
+    if (this.#beating) return
+    this.#beating = true
     let served = 0
-    for (const socket of sockets.keys()) {
+    for (const socket of this.#sockets) {
       socket.tick(performance.now())
       served += 1
       if (served % SOCKETS_AT_ONCE === 0) await new Promise(resolve => setImmediate(resolve))
     }
-    over = true
-  }
-  let barring = false
-  const barred = setInterval(() => {
-    if (barring || sockets.size === 0) return
-    barring = true
-    closeBarred()
-      .catch((error: unknown) => log.warn({ err: error }, 'keys of open sockets could not be checked'))
-      .finally(() => {
-        barring = false
-      })
-  }, BARRED_EVERY_MS)
-  collectStreamSockets(() => sockets.size)
-
-  async function closeBarred(): Promise<void> {
-    const found = await listBarred(db, [...new Set([...sockets.keys()].map(({ holder }) => holder.keyId))])
-    const byKey = new Map(found.map(({ keyId, why }) => [keyId, why]))
-    if (byKey.size === 0) return
-    for (const socket of sockets.keys()) {
-      const why = byKey.get(socket.holder.keyId)
-      if (why === 'plan') socket.close(4402, 'the plan is inactive')
-      else if (why) socket.close(4403, why === 'key' ? 'the key was revoked' : 'the partner is suspended')
-    }
+    this.#beating = false
   }
 
-  return {
-    attach(server) {
-      server.on('upgrade', upgrade)
-    },
-    async stop() {
-      stopping = true
-      clearInterval(ticking)
-      clearInterval(barred)
-      const spreadMs = Math.min(STOP_MS, sockets.size * STOP_STEP_MS)
-      const all = [...sockets.keys()]
-      const startedAt = performance.now()
-      for (const [index, socket] of all.entries()) {
-        const wait = startedAt + (spreadMs * index) / all.length - performance.now()
-        if (wait > 1) await new Promise(resolve => setTimeout(resolve, wait))
-        socket.stop(Math.round(Math.random() * Math.max(1000, spreadMs)))
+  async #closeBarred(): Promise<void> {
+    if (this.#barring || this.#sockets.size === 0) return
+    this.#barring = true
+    try {
+      const keyIds = new Set([...this.#sockets].map(({ holder }) => holder.keyId))
+      const found = await listBarred(this.#services.db, [...keyIds])
+      const byKey = new Map(found.map(({ keyId, why }) => [keyId, why]))
+      if (byKey.size === 0) return
+      for (const socket of this.#sockets) {
+        const why = byKey.get(socket.holder.keyId)
+        if (why === 'plan') socket.close(4402, 'the plan is inactive')
+        else if (why) socket.close(4403, why === 'key' ? 'the key was revoked' : 'the partner is suspended')
       }
-      const until = performance.now() + CLOSE_MS
-      while (sockets.size > 0 && performance.now() < until) await new Promise(resolve => setTimeout(resolve, 20))
-      for (const socket of sockets.keys()) socket.terminate()
-      await ticks.close()
+    } finally {
+      this.#barring = false
     }
   }
 }
