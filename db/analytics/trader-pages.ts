@@ -126,20 +126,9 @@ function baseOf({ sum }: SortKey, bothModes: boolean): { base: string; kept: str
   }
 }
 
-/** The statement of a page. Bindings: those of a window, currency, after, id, limit. */
-function pageStatement(sort: SortKey, bothModes: boolean): string {
-  const { column, type, sum } = sort
-  const { base, kept, traded } = baseOf(sort, bothModes)
-  const listed = column === 'trades' ? '1' : column === 'last_at' ? 'unnest(closed_at)' : `unnest(${column})`
-  const counted = (value: string, sign: string) =>
-    // A markup that is not known adds nothing.
-    column === 'trades'
-      ? sign
-      : sum === 'max'
-        ? value
-        : `coalesce(case ${sign} when 1 then ${value} else - ${value} end, 0)`
-  const ofOrder = column === 'trades' ? '1' : column === 'last_at' ? 'closed_at' : column
-  return `with ${spans(sort)}, fresh as materialized (
+/** What the figures of a window are made of: new contracts, traders whose totals are stale, sums of days, lists of closes. */
+function sourcesOf({ column, sum }: SortKey): string {
+  return `fresh as materialized (
        select t.number, o.*
          from ranges r cross join ${closedContractsOf(':partnerId', 'closed_at >= r.start and closed_at < r.stop')} join traders t on t.id = o.trader_id
         where ${mode('o')} and o.currency = :currency collate "C"
@@ -169,7 +158,23 @@ function pageStatement(sort: SortKey, bothModes: boolean): string {
        -- Whole: nothing of it has to be left out.
        select p.*, c.*, p.late_day is null and c.quarter >= p.start and c.quarter + interval '15 minutes' <= p.stop as whole
          from span cross join pieces p cross join modes m cross join ${listsOf('*')}
-     ), edges as not materialized (
+     )`
+}
+
+/** `page (number, key, trader_id, external_id)`: the largest of all traders, by what they are sorted by. */
+function pageOf(sort: SortKey, bothModes: boolean): string {
+  const { column, type, sum } = sort
+  const { base, kept, traded } = baseOf(sort, bothModes)
+  const listed = column === 'trades' ? '1' : column === 'last_at' ? 'unnest(closed_at)' : `unnest(${column})`
+  const counted = (value: string, sign: string) =>
+    // A markup that is not known adds nothing.
+    column === 'trades'
+      ? sign
+      : sum === 'max'
+        ? value
+        : `coalesce(case ${sign} when 1 then ${value} else - ${value} end, 0)`
+  const ofOrder = column === 'trades' ? '1' : column === 'last_at' ? 'closed_at' : column
+  return `edges as not materialized (
        select number, sum(trades)::int as trades, ${sum === 'max' ? 'max(value) filter (where trades > 0)' : 'sum_few(value)'} as key
          from (select number, sign as trades, ${counted('value', 'sign')} as value
                  from (select unnest(numbers) as number, ${listed} as value, sign from lists where whole offset 0) p
@@ -205,7 +210,11 @@ function pageStatement(sort: SortKey, bothModes: boolean): string {
          from (select number, key from keyed
                 where :after::numeric is null or (key, number) < (${AFTER[type]}, (select number from traders where id = :id collate "C"))
                 order by key desc, number desc limit :limit::int + 1) p join traders t on t.number = p.number
-     ), fringe_lists as materialized (
+     )`
+}
+
+/** `summed`: all figures of the traders on the page. */
+const sumsOfPage = `fringe_lists as materialized (
        -- Of a list that is searched often a copy that is not in parts.
        select p.start, p.stop, p.late_day, m.mode, trim_array(c.numbers, 0) as numbers, c.closed_at
          from span cross join fringe p cross join modes m cross join ${listsOf('numbers, closed_at')}
@@ -233,7 +242,10 @@ function pageStatement(sort: SortKey, bothModes: boolean): string {
                  from fresh o join fringe p on o.closed_at >= p.start and o.closed_at < p.stop
                 where o.trader_id in (select trader_id from page) and ${isLate('p.late_day', 'o.number')}) parts
         group by trader_id
-     ), whole as (
+     )`
+
+/** `whole`: how many contracts of the window, of all traders, have a markup that is not known. */
+const unknownMarkups = `whole as (
        select (coalesce((select sum(unknown) from days), 0)
                + coalesce((select sum(p.sign * o.markup_unknown) from fresh o join pieces p on o.closed_at >= p.start and o.closed_at < p.stop
                             where ${isLate('p.late_day', 'o.number')}), 0)
@@ -244,9 +256,13 @@ function pageStatement(sort: SortKey, bothModes: boolean): string {
                + coalesce((select sum(u.now - coalesce(u.before, 0))
                              from chunks cross join lateral unnest(numbers, markup_unknown, unknown_before) u (number, now, before)
                             where chunks.markup_unknown is not null and u.number not in (select number from stale)), 0))::int as unknown
-     )
+     )`
+
+/** The statement of a page. Bindings: those of a window, currency, after, id, limit. */
+function pageStatement(sort: SortKey, bothModes: boolean): string {
+  return `with ${spans(sort)}, ${sourcesOf(sort)}, ${pageOf(sort, bothModes)}, ${sumsOfPage}, ${unknownMarkups}
      select p.trader_id as "traderId", p.external_id as "traderExternalId", nullif(:currency, '') as currency, ${shown},
-            ${type === 'timestamptz' ? 'extract(epoch from p.key)' : 'p.key'}::text as key, whole.unknown, now() as "asOf", span.t <= now() as over,
+            ${sort.type === 'timestamptz' ? 'extract(epoch from p.key)' : 'p.key'}::text as key, whole.unknown, now() as "asOf", span.t <= now() as over,
             ${openEnds} as "openEnds"
        from span cross join whole left join page p on true left join summed s on s.trader_id = p.trader_id
       order by p.key desc, p.number desc`
