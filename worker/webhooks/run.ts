@@ -6,7 +6,7 @@ import { releaseSender, renewSender } from '../../db/webhooks/leases.ts'
 import { ATTEMPT_DAYS } from '../../db/webhooks/outcomes.ts'
 import { WEBHOOK_TESTS, WEBHOOKS } from '../../db/webhooks/topics.ts'
 import { sleep } from '../platform/clock.ts'
-import { startLoop } from '../platform/loop.ts'
+import { startLoops } from '../platform/loop.ts'
 import type { WorkerServices } from '../services.ts'
 import { renewHeld } from './holding.ts'
 import { openRequests } from './request.ts'
@@ -34,43 +34,33 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
   await makeDays(db, 'webhook_attempts')
   await renewSender(db, worker, config.leaseMs)
   sender.goodUntil = clock.now() + config.leaseMs
-  const lease = startLoop({
-    name: 'webhook lease',
-    everyMs: config.leaseMs / 3,
-    log,
-    clock,
-    async round() {
-      await renewHeld(services, { sender, writing, take: () => taking.wake() })
-      // Growth whose hint was lost.
-      for (const partnerId of new Set(sender.endpoints.map(endpoint => endpoint.partnerId))) sender.grown(partnerId)
-      return false
-    }
+  const loops = startLoops(services, {
+    'webhook lease': {
+      everyMs: config.leaseMs / 3,
+      async round(): Promise<boolean> {
+        await renewHeld(services, { sender, writing, take: () => loops.webhooks.wake() })
+        // Growth whose hint was lost.
+        for (const partnerId of new Set(sender.endpoints.map(endpoint => endpoint.partnerId))) sender.grown(partnerId)
+        return false
+      }
+    },
+    webhooks: {
+      everyMs: config.sweepMs,
+      async round() {
+        await sender.take(null)
+        return false
+      }
+    },
+    'webhook tests': { everyMs: config.sweepMs, round: () => testing.round() }
   })
-  const taking = startLoop({
-    name: 'webhooks',
-    everyMs: config.sweepMs,
-    log,
-    clock,
-    async round() {
-      await sender.take(null)
-      return false
-    }
-  })
-  const tests = startLoop({
-    name: 'webhook tests',
-    everyMs: config.sweepMs,
-    log,
-    clock,
-    round: () => testing.round()
-  })
-  const deaf = [
+  const unsubscribes = [
     await bus.listen(EVENTS, ({ id }) => sender.grown(id)),
     await bus.listen(WORK, ({ topic, id }) => {
-      if (topic === WEBHOOK_TESTS) tests.wake()
+      if (topic === WEBHOOK_TESTS) loops['webhook tests'].wake()
       if (topic !== WEBHOOKS) return
       const known = sender.find(id)
       // Its settings may have changed, or rows were added for it.
-      if (known) lease.wake()
+      if (known) loops['webhook lease'].wake()
       else void sender.take(id).catch((error: unknown) => log.warn({ err: error }, 'a webhook could not be taken'))
     })
   ]
@@ -78,9 +68,9 @@ export async function startWebhooks(services: WorkerServices): Promise<Webhooks>
   return {
     grown: partnerId => sender.grown(partnerId),
     async stop() {
-      for (const close of deaf) close()
+      for (const unsubscribe of unsubscribes) unsubscribe()
       sender.stop()
-      await Promise.all([lease.stop(), taking.stop(), tests.stop()])
+      await Promise.all(Object.values(loops).map(loop => loop.stop()))
       const until = clock.now() + DRAIN_MS
       while ((sender.sending > 0 || testing.busy()) && clock.now() < until) await sleep(clock, 20)
       await writing.writeEven()
