@@ -9,7 +9,7 @@ const simulator = await startSimulator({ tickMs: 20, revokedAppIds: ['gone-app']
 let accounts = 500
 const newId = () => `DOT${++accounts}`
 
-interface RestResponse {
+interface OtpResponse {
   status: number
   body: { data?: { url: string }; errors?: { status: number; code: string; message: string }[] }
 }
@@ -17,15 +17,15 @@ interface RestResponse {
 async function otp(
   loginid: string,
   { token = `sim-${loginid}`, appId = appIds.next as string | null } = {}
-): Promise<RestResponse> {
+): Promise<OtpResponse> {
   const response = await fetch(`${simulator.nextUrl}/trading/v1/options/accounts/${loginid}/otp`, {
     method: 'POST',
     headers: { authorization: `Bearer ${token}`, ...(appId === null ? {} : { [simulator.appIdHeader]: appId }) }
   })
-  return { status: response.status, body: (await response.json()) as RestResponse['body'] }
+  return { status: response.status, body: (await response.json()) as OtpResponse['body'] }
 }
 
-const codeOf = ({ status, body }: RestResponse) => [status, body.errors?.[0]?.code]
+const codeOf = ({ status, body }: OtpResponse) => [status, body.errors?.[0]?.code]
 
 async function open(loginid: string): Promise<BrokerSocket> {
   const { body } = await otp(loginid)
