@@ -30,7 +30,7 @@ export interface ChaosOptions {
   restartAll: boolean
   /** Keeps logs and data, and prints where they are. */
   keep: boolean
-  tell(line: string): void
+  print(line: string): void
 }
 
 export interface ChaosReport {
@@ -70,7 +70,7 @@ const brokerFaults: FaultRule[] = [
 
 /** Runs it; throws only when the ground itself gives way. */
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
-  const { seed, tell } = options
+  const { seed, print } = options
   const openedAt = performance.now()
   const ground = await openGround({ ...options, rules: brokerFaults })
   // On a machine that is slow now, the time and a client's patience grow with what the start of all processes took, within
@@ -80,7 +80,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   let clean = false
   let watch: NodeJS.Timeout | undefined
   try {
-    tell(
+    print(
       `${options.dialect}: ${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}, ` +
         `${ground.traders.length} accounts, workers' clocks up to ${options.skewMs} ms off; logs in ${ground.logs}`
     )
@@ -92,7 +92,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150, patienceMs })
     watch = setInterval(() => {
       const memory = Math.round(process.memoryUsage().rss / 1e6)
-      tell(
+      print(
         `${Math.round((performance.now() - startedAt) / 1000)} s: ${countKills(trouble.deeds)} kills and freezes, ${memory} MB here`
       )
     }, 30_000)
@@ -103,7 +103,7 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const streamed = await consumers?.judge()
     consumers?.stop()
     if (streamed) {
-      tell(streamed.summary)
+      print(streamed.summary)
       for (const what of streamed.violations) judgement.violations.push({ what, orderId: null, contractId: null })
     }
     const report = {
@@ -115,12 +115,12 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
       seconds
     }
     clean = report.violations.length === 0
-    for (const line of describe(report)) tell(line)
-    tell(troubles(ground.members))
+    for (const line of describe(report)) print(line)
+    print(troubles(ground.members))
     const ledger: LedgerEntry[] = clean ? [] : await ground.ledger()
     for (const violation of report.violations.slice(0, 25))
-      tell(await story(ground, load, { ...violation, deeds: trouble.log, ledger }))
-    if (!clean || options.keep) tell(`Logs and data are kept in ${ground.dir}`)
+      print(await story(ground, load, { ...violation, deeds: trouble.log, ledger }))
+    if (!clean || options.keep) print(`Logs and data are kept in ${ground.dir}`)
     return report
   } finally {
     clearInterval(watch)

@@ -111,7 +111,7 @@ export async function startConsumers(
         const message = JSON.parse(String(data))
         if (message.type === 'event') take(consumer, message)
         else if (message.type === 'subscribed' && message.id === 'e' && message.cursor !== consumer.cursor)
-          wrong(`${name} asked for ${consumer.cursor} and was given ${message.cursor}`)
+          wrong(`${name} requested ${consumer.cursor} and received ${message.cursor}`)
         else if (message.type === 'error' && message.error !== 'UNAVAILABLE')
           wrong(`${name} was refused: ${message.error} ${message.message}`)
         else if (message.type === 'error') end()

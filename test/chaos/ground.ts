@@ -193,7 +193,7 @@ async function open(
 
   const control = `http://127.0.0.1:${ports.broker}/control`
   let rules = options.rules ?? []
-  const tellRules = async () => {
+  const sendRules = async () => {
     const response = await fetch(`${control}/faults`, { method: 'POST', body: JSON.stringify({ rules }) })
     if (!response.ok) throw new Error(`The simulated broker refuses the faults: ${await response.text()}`)
   }
@@ -209,7 +209,7 @@ async function open(
     ],
     env: {},
     port: ports.broker,
-    onReady: tellRules
+    onReady: sendRules
   })
   const redis = options.redis
     ? member({
@@ -265,7 +265,7 @@ async function open(
     close,
     async spoil(wanted) {
       rules = wanted
-      if (broker.up) await tellRules()
+      if (broker.up) await sendRules()
     },
     ledger: async () => (await (await fetch(`${control}/ledger`)).json()) as LedgerEntry[]
   }

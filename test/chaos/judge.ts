@@ -49,7 +49,7 @@ export async function waitForEnd(db: Db, ms: number): Promise<number> {
 }
 
 /** Has the workers compare every account with the broker's books. */
-export async function askForAudit(ground: ChaosGround): Promise<ReconciliationSummary> {
+export async function requestAudit(ground: ChaosGround): Promise<ReconciliationSummary> {
   const { db, postgres, traders } = ground
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'chaos' }) })
   const total: ReconciliationSummary = {
@@ -65,10 +65,10 @@ export async function askForAudit(ground: ChaosGround): Promise<ReconciliationSu
     // 200 accounts a time, and some more for those that could not be reached.
     for (let round = 0; round < Math.ceil(traders.length / 200) + 1; round++) {
       const question = { kind: 'audit', key: `chaos-${round}`, data: {}, replyChannel: 'nobody', timeoutMs: 120_000 }
-      const [asked] = await db.transaction(trx => storeBrokerRequests(trx, queue, [question]))
+      const [requested] = await db.transaction(trx => storeBrokerRequests(trx, queue, [question]))
       const deadline = performance.now() + question.timeoutMs
       for (;;) {
-        const [row] = await findBrokerRequests(db, [(asked as { id: string }).id])
+        const [row] = await findBrokerRequests(db, [(requested as { id: string }).id])
         if (row?.state === 'refused') throw new Error(`The audit was refused: ${JSON.stringify(row.error)}`)
         if (row?.state === 'answered') {
           for (const [name, count] of Object.entries(row.response as ReconciliationSummary))
@@ -105,13 +105,13 @@ export async function judge(ground: ChaosGround, load: ChaosLoad): Promise<Judge
     violations.push({ what, orderId, contractId })
 
   const stillOpen = await waitForEnd(db, 60_000)
-  await askForAudit(ground)
+  await requestAudit(ground)
   // Each failover has an account's books compared before it buys: after many its calls are used up for a minute. An audit takes
   // accounts that were compared a moment ago as well, so that only some of the others get the calls that are left.
   let lacking = await countNotCompared(db)
   for (let again = 0; lacking > 0 && again < AUDITS_AGAIN; again++) {
     await sleep(CALLS_AGAIN_MS)
-    await askForAudit(ground)
+    await requestAudit(ground)
     lacking = await countNotCompared(db)
   }
   if (lacking > 0) violate(`${lacking} accounts could not be audited in peace`)

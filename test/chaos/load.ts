@@ -123,7 +123,7 @@ function makeOrder(random: Random, { traderExternalId }: Trader, index: number):
     traderExternalId,
     clientOrderId: randomUUID(),
     asset: random.pick(['R_10', 'R_25', 'R_50', 'R_75', 'R_100']),
-    // Half of the orders tell themselves apart by their stake, the other half are all alike.
+    // Half of the orders differ in their stake, the other half are all alike.
     stake: random.below(2) === 0 ? 1 : Math.round(50 + (index % 4000)) / 100
   }
   if (random.below(12) === 0) {
@@ -245,10 +245,10 @@ async function list(
 async function request(
   ground: ChaosGround,
   load: ChaosLoad,
-  asked: { api: number; life: OrderLife; row: Operation; path: string; body?: object }
+  requested: { api: number; life: OrderLife; row: Operation; path: string; body?: object }
 ): Promise<LoadResponse | undefined> {
-  const { life, row, path, body } = asked
-  const api = ground.apis[asked.api] as ChaosGround['apis'][number]
+  const { life, row, path, body } = requested
+  const api = ground.apis[requested.api] as ChaosGround['apis'][number]
   const startedAt = performance.now()
   const stage = load.stage()
   const count = (what: string) => {

@@ -44,7 +44,7 @@ async function run(outage: Outage, dialect: DialectName): Promise<number> {
       awayMs: Number(values.seconds ?? usual[outage]) * 1000,
       aroundMs: 5000,
       ordersPerSecond: Number(values.rate),
-      tell: line => console.log(`${dialect}: ${line}`)
+      print: line => console.log(`${dialect}: ${line}`)
     })
     keep = report.violations.length > 0
     if (keep) console.log(`  logs are kept in ${ground.logs}`)

@@ -22,7 +22,7 @@ export interface OutageOptions {
   awayMs: number
   aroundMs: number
   ordersPerSecond: number
-  tell(line: string): void
+  print(line: string): void
 }
 
 export interface OutageReport {
@@ -109,7 +109,7 @@ async function takeAway(ground: OutageGround, outage: Outage): Promise<() => Pro
 
 /** Runs load with the part away in the middle. */
 export async function runOutage(ground: OutageGround, outage: Outage, options: OutageOptions): Promise<OutageReport> {
-  const { awayMs, aroundMs, ordersPerSecond, tell } = options
+  const { awayMs, aroundMs, ordersPerSecond, print } = options
   let stage = 'before'
   const ms = 2 * aroundMs + awayMs
   const pids = ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
@@ -140,16 +140,16 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
   if (gaveUp > 0) wrong.push(`${gaveUp} clients ran out of patience`)
   const first = load.firstSuccess.after
   const recoveredMs = first === undefined ? undefined : Math.round(first - backAt)
-  tell(`${outage} away for ${awayMs} ms: ${summary(report)}`)
+  print(`${outage} away for ${awayMs} ms: ${summary(report)}`)
   const list = (counts: Record<string, number>) =>
     Object.entries(counts)
       .sort()
       .map(([name, count]) => `${name} ${count}`)
       .join(', ')
-  tell(
+  print(
     `  recovered after ${recoveredMs} ms; in doubt: ${describeDoubts(doubts)}; ${load.retries} retries; responses ${list(load.responses)}`
   )
-  tell(`  other calls: ${list(visits.responses)}`)
-  for (const line of wrong) tell(`  VIOLATION ${line}`)
+  print(`  other calls: ${list(visits.responses)}`)
+  for (const line of wrong) print(`  VIOLATION ${line}`)
   return { load, violations: wrong, recoveredMs, responses: load.responses }
 }

@@ -59,7 +59,7 @@ const { violations } = await chaos({
   dialect,
   stretch: number('stretch'),
   keep: values.keep,
-  tell: line => console.log(line)
+  print: line => console.log(line)
 })
 if (violations.length > 0) {
   console.error(`Seed ${seed}: ${violations.length} violations.`)

@@ -92,7 +92,7 @@ export async function story(
       ? each.body.clientOrderId === order.client_order_id
       : each.orderId !== undefined && each.orderId === about.orderId
   )
-  if (life) lines.push(...tell(life))
+  if (life) lines.push(...linesOf(life))
   // The account's orders around the moment: one of them may be the contract's owner.
   const moment = contract ? new Date(contract.boughtAtMs) : undefined
   const steps = await rows<Record<string, unknown> & { at: Date }>(
@@ -121,6 +121,6 @@ export async function story(
   return lines.join('\n')
 }
 
-function tell({ body, tries, end, log }: OrderLife): string[] {
+function linesOf({ body, tries, end, log }: OrderLife): string[] {
   return [`client: ${JSON.stringify(body)}, ${tries} tries, ${end}`, ...log.map(line => `client: ${line}`)]
 }

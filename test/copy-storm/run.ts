@@ -25,7 +25,7 @@ for (const [name, value] of Object.entries(numbers))
 
 console.log(`copy storm: seed ${numbers.seed}, ${numbers.followers} followers, ${numbers.orders} turns`)
 try {
-  const { broken, ...report } = await storm({ ...numbers, tell: line => console.log(line) })
+  const { broken, ...report } = await storm({ ...numbers, print: line => console.log(line) })
   console.log(JSON.stringify(report))
   for (const line of broken.slice(0, 50)) console.error(line)
   console.log(broken.length === 0 ? 'Every promise held.' : `${broken.length} promises were broken.`)

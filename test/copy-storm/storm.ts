@@ -23,7 +23,7 @@ export interface StormOptions {
   orders: number
   workers: number
   kills: number
-  tell(line: string): void
+  print(line: string): void
 }
 
 const RECONCILE_AFTER_MS = 3000
@@ -32,7 +32,7 @@ const QUIET_MS = 240_000
 
 /** Runs the storm on a database and a simulated broker of its own, and judges it once everything has ended. */
 export async function storm(options: StormOptions): Promise<CopyVerdict & { placed: number; kills: number }> {
-  const { seed, tell } = options
+  const { seed, print } = options
   const { below, pick } = seeded(seed)
   const random = () => below(2 ** 32) / 2 ** 32
   const integer = (from: number, to: number) => from + Math.floor(random() * (to - from + 1))
@@ -99,7 +99,7 @@ export async function storm(options: StormOptions): Promise<CopyVerdict & { plac
     )
     followers.push(...fresh)
   }
-  tell(`${followers.length} followers of ${leaders.length} leaders`)
+  print(`${followers.length} followers of ${leaders.length} leaders`)
 
   const open = new Map<string, 'BINARY' | 'MULTIPLIER'>()
   /** Stakes of the leaders' multipliers by contract. */
@@ -189,7 +189,7 @@ export async function storm(options: StormOptions): Promise<CopyVerdict & { plac
     killed?.kill('SIGKILL')
     await killed?.ended
     kills++
-    tell(`${placed} orders placed, ${kills} workers killed`)
+    print(`${placed} orders placed, ${kills} workers killed`)
   }
 
   const killEvery = Math.ceil(options.orders / (options.kills + 1))

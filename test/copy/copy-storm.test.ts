@@ -13,7 +13,7 @@ const storms = suite(`copy storm, seed ${seed}`)
 
 storms('no follow loses more than its limit, and every copy of a closed order is closed', async () => {
   const options = { seed, followers: 30, leaders: 3, orders: 40, workers: 2, kills: 2 }
-  const { broken, ...report } = await storm({ ...options, tell: line => console.log(line) })
+  const { broken, ...report } = await storm({ ...options, print: line => console.log(line) })
   console.log(JSON.stringify(report))
   assert.equal(broken, [])
   assert.ok(report.copies > 100 && report.skipped > 10 && report.kills === 2, JSON.stringify(report))

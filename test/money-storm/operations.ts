@@ -85,9 +85,9 @@ const planOperation: StormOperation = {
   name: 'set plan',
   weight: 2,
   async run(db, random, { partners, now, prices }) {
-    const asked = { partnerId: random.pick(partners), plan: random.pick(plans), prices, now }
+    const terms = { partnerId: random.pick(partners), plan: random.pick(plans), prices, now }
     await db
-      .transaction(trx => setPlan(trx, asked))
+      .transaction(trx => setPlan(trx, terms))
       .catch((error: unknown) => {
         // An upgrade that the wallet cannot pay changes nothing.
         if (!(error instanceof ApiError && error.code === 'WALLET_INSUFFICIENT')) throw error

@@ -26,7 +26,7 @@ for (const [name, value] of Object.entries(numbers))
 
 console.log(`money storm: seed ${numbers.seed}, ${numbers.operations} operations in ${numbers.processes} processes`)
 try {
-  const report = await storm({ ...numbers, url: await openTestDatabase(), tell: line => console.log(line) })
+  const report = await storm({ ...numbers, url: await openTestDatabase(), print: line => console.log(line) })
   console.log(
     `${report.operations} operations, ${report.transfers} transfers, ${report.transfersPerSecond} transfers/s, ` +
       `${report.kills} processes killed, ${report.cuts} connections cut: every promise held at every pause.`

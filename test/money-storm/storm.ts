@@ -27,7 +27,7 @@ export interface MoneyStormOptions {
   /** Processes killed, and connections cut, in each round. */
   kills: number
   cuts: number
-  tell(line: string): void
+  print(line: string): void
 }
 
 export interface StormReport {
@@ -44,7 +44,7 @@ const BOTS = 30
 
 /** Runs a storm. Throws at the first promise that does not hold, naming it. */
 export async function storm(options: MoneyStormOptions): Promise<StormReport> {
-  const { url, seed, rounds, tell } = options
+  const { url, seed, rounds, print } = options
   const db = openDatabase({ url, pool: 4, name: 'money-storm-eye' })
   const random = seeded(seed)
   const acknowledged = new Set<string>()
@@ -71,7 +71,7 @@ export async function storm(options: MoneyStormOptions): Promise<StormReport> {
       report.kills += outcome.kills
       report.cuts += outcome.cuts
       report.transfers += moved
-      tell(
+      print(
         `round ${round + 1}/${rounds}: ${outcome.operations} operations, ${moved} transfers, ` +
           `${Math.round((moved / tookMs) * 1000)}/s, ${outcome.kills} killed, ${outcome.cuts} cut, ` +
           'all promises hold'

@@ -27,7 +27,7 @@ storms('keeps every promise at every pause', async () => {
     partners: 30,
     kills: 2,
     cuts: 3,
-    tell: line => console.log(line)
+    print: line => console.log(line)
   })
   assert.ok(report.operations >= 1800 && report.kills > 0 && report.transfers > 180, JSON.stringify(report))
 })

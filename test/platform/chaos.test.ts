@@ -33,7 +33,7 @@ short('ends with every order once, in time, and its money right', async () => {
     restartAll: true,
     dialect,
     keep: false,
-    tell: line => console.log(line.slice(0, 2000))
+    print: line => console.log(line.slice(0, 2000))
   })
   assert.equal(violations, [])
   assert.is(judgement.stillOpen, 0)

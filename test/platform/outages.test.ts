@@ -1,5 +1,5 @@
 // A whole part away for a few seconds under load: PostgreSQL, Redis, the broker, and PostgreSQL's disk full. Nothing
-// accepted is lost, responses tell clients what to do, and nothing of ours has to be started again. `make outages` does
+// accepted is lost, responses say what a client can do, and nothing of ours has to be started again. `make outages` does
 // the same for longer. TEST_DIALECT=next tries the broker's absence in the other dialect.
 // test in the full run only
 // test time-out: 600 s
@@ -20,7 +20,7 @@ const ground = await openOutageGround({ seed: 4, disk, redis, dialect, accounts:
 onClose(() => ground.close())
 
 async function away(outage: Outage, awayMs: number): Promise<Record<string, number>> {
-  const options = { seed: 4, awayMs, aroundMs: 1500, ordersPerSecond: 8, tell: (line: string) => console.log(line) }
+  const options = { seed: 4, awayMs, aroundMs: 1500, ordersPerSecond: 8, print: (line: string) => console.log(line) }
   const { violations, recoveredMs, responses } = await runOutage(ground, outage, options)
   assert.equal(violations, [])
   assert.type(recoveredMs, 'number')
