@@ -9,7 +9,7 @@ export const OUTPUT_LIMIT = 4_000_000
 /** How long a process may live after its last test. */
 export const LINGER_MS = 10_000
 /** How long a process that is about to be ended has to print what it waits for. */
-export const TELL_MS = 500
+export const PRINT_MS = 500
 
 /** How a file or its process ended. */
 export interface Ended {

@@ -5,7 +5,15 @@ import { spawn } from 'node:child_process'
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { stripVTControlCharacters } from 'node:util'
-import { type Ended, killGroup, LINGER_MS, nodeArgs, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
+import {
+  type Ended,
+  killGroup,
+  LINGER_MS,
+  nodeArgs,
+  OUTPUT_LIMIT,
+  PRINT_MS,
+  takeChildrenCpuMs
+} from './file-process.ts'
 import type { SharedProcess } from './shared-files.ts'
 
 const PIPE_LINGER_MS = 2_000
@@ -112,23 +120,23 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
       killGroup(child.pid)
     }
     // One that takes too long says first what it waits for.
-    const ask = (why: Ended['cut']) => {
+    const stopLate = (why: Ended['cut']) => {
       cut ??= why
       child.kill('SIGUSR2')
-      setTimeout(end, TELL_MS, why)
+      setTimeout(end, PRINT_MS, why)
     }
     const stop = () => end()
-    const timer = setTimeout(ask, timeoutMs, 'time')
+    const timer = setTimeout(stopLate, timeoutMs, 'time')
     signal.addEventListener('abort', stop, { once: true })
     // Aborted before, while the file was read, it says so to nobody any more.
     if (signal.aborted) stop()
-    const hear = (chunk: string) => {
+    const receive = (chunk: string) => {
       output = (output + chunk).slice(-OUTPUT_LIMIT)
       if (!linger && /^ {2}Duration: /m.test(stripVTControlCharacters(output.slice(-chunk.length - 200))))
-        linger = setTimeout(ask, LINGER_MS, 'linger')
+        linger = setTimeout(stopLate, LINGER_MS, 'linger')
     }
-    child.stdout.setEncoding('utf8').on('data', hear)
-    child.stderr.setEncoding('utf8').on('data', hear)
+    child.stdout.setEncoding('utf8').on('data', receive)
+    child.stderr.setEncoding('utf8').on('data', receive)
     const closed = new Promise(resolve => child.once('close', resolve))
     const finish = async (code: number | null, killedBy: NodeJS.Signals | null) => {
       const cpuMs = takeChildrenCpuMs()

@@ -165,7 +165,7 @@ function openLane(url: string, { verbose, again }: { verbose: boolean; again?: T
       if (interrupted.signal.aborted) return
       times.push({ name: keyOf(path, dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
       if (!again || outcome.failed === 0 || again.length === MAX_AGAIN)
-        return tell(nameOf({ path, dialect }), outcome, verbose)
+        return printOutcome(nameOf({ path, dialect }), outcome, verbose)
       again.push({ path, dialect })
       const name = nameOf({ path, dialect })
       console.log(
@@ -253,7 +253,7 @@ async function inParallel(files: TestRun[], open: () => Lane<TestRun>): Promise<
   await inLanes(longest, { width, most: given || Math.min(12, 3 * cores), open, signal: interrupted.signal })
 }
 
-function tell(name: string, outcome: FileOutcome, verbose: boolean): void {
+function printOutcome(name: string, outcome: FileOutcome, verbose: boolean): void {
   const { passed, failed, skipped, complaints, output, tookMs, cpuMs } = outcome
   counts.passed += passed
   counts.failed += failed

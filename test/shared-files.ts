@@ -4,7 +4,15 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
-import { type Ended, killGroup, LINGER_MS, nodeArgs, OUTPUT_LIMIT, TELL_MS, takeChildrenCpuMs } from './file-process.ts'
+import {
+  type Ended,
+  killGroup,
+  LINGER_MS,
+  nodeArgs,
+  OUTPUT_LIMIT,
+  PRINT_MS,
+  takeChildrenCpuMs
+} from './file-process.ts'
 import { ENDING, type Ending } from './shared-process.ts'
 
 const program = fileURLToPath(new URL('./shared-process.ts', import.meta.url))
@@ -41,7 +49,7 @@ export class SharedProcess {
       const timer = setTimeout(() => {
         cut = 'time'
         child.kill('SIGUSR2') // It prints what it waits for.
-        setTimeout(stop, TELL_MS)
+        setTimeout(stop, PRINT_MS)
       }, timeoutMs)
       this.#end = ended => {
         clearTimeout(timer)
@@ -70,7 +78,7 @@ export class SharedProcess {
     lingering.abort()
     if (how === '') return undefined
     child.kill('SIGUSR2')
-    await sleep(TELL_MS)
+    await sleep(PRINT_MS)
     killGroup(child.pid)
     await ended
     return `${how} after ${this.#files.join(', ')}:\n${this.#output.trim()}`
