@@ -18,10 +18,10 @@ const { url: admin } = server
 
 /** Lives it, and has nothing to complain of. */
 async function live(kind: Pick<LivesRequest, 'seed' | 'mode' | 'dialect'>) {
-  const asked = { ...kind, lives: LIVES, admin }
-  const verdict = await runSeed(asked)
-  console.log(describe({ ...asked, ...verdict }))
-  const { seed, mode, dialect } = asked
+  const options = { ...kind, lives: LIVES, admin }
+  const verdict = await runSeed(options)
+  console.log(describe({ ...options, ...verdict }))
+  const { seed, mode, dialect } = options
   assert.ok(verdict.good, `make simulate: --seed ${seed} --mode ${mode} --dialect ${dialect} --batch ${LIVES}`)
   return verdict
 }
@@ -36,8 +36,8 @@ for (const kind of [
 }
 
 simulation('repeats a seed to the last event', async () => {
-  const asked = { seed: 6, mode: 'database', dialect: 'v3' } as const
-  assert.is((await live(asked)).hash, (await live(asked)).hash)
+  const options = { seed: 6, mode: 'database', dialect: 'v3' } as const
+  assert.is((await live(options)).hash, (await live(options)).hash)
 })
 
 simulation('finds guards gone', async () => {
@@ -52,8 +52,8 @@ simulation('finds guards gone', async () => {
 
 simulation('reports a guard that is not in the place given', async () => {
   const edits = [{ file: 'worker/orders/placing.ts', from: 'if (clock.now() >= nothing)', to: 'if (false)' }]
-  const asked = { admin: '', seed: 1, lives: 1, mode: 'usual', dialect: 'v3' } as const
-  const error = await runSeed(asked, { edits }).then(
+  const options = { admin: '', seed: 1, lives: 1, mode: 'usual', dialect: 'v3' } as const
+  const error = await runSeed(options, { edits }).then(
     () => undefined,
     (cause: Error) => cause
   )

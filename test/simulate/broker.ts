@@ -143,9 +143,9 @@ class SimulatedSession implements Session {
             settle(() => {
               responded()
               if (options.listener) {
-                line.hear(deal.id, options.listener)
+                line.listen(deal.id, options.listener)
                 // Updates of the stream from before the response was read come first.
-                if (deal.sale || chance.is(0.2)) line.tell(deal.id, line.follows.get(deal.id)!)
+                if (deal.sale || chance.is(0.2)) line.notify(deal.id, line.follows.get(deal.id)!)
               }
               resolve(receiptOf(deal))
             })
@@ -163,10 +163,10 @@ class SimulatedSession implements Session {
 
   subscribe(contractId: string, listener: ContractListener): Promise<ContractState> {
     return this.#read(deal => {
-      this.line.hear(contractId, listener)
+      this.line.listen(contractId, listener)
       return this.line.world.books.state(deal)
     }, contractId).then(state => {
-      this.line.tell(contractId, this.line.follows.get(contractId) ?? new Set())
+      this.line.notify(contractId, this.line.follows.get(contractId) ?? new Set())
       return state
     })
   }

@@ -45,7 +45,7 @@ interface Way {
   /** The broker's own time-out: it may still run. */
   timeOut(): void
   /** The response comes, now or after so long. */
-  tell(ms?: number): (deal: Deal) => void
+  notify(ms?: number): (deal: Deal) => void
   /** The line breaks. */
   cut(): void
   /** The sender is frozen for so long, its request with it. */
@@ -72,9 +72,9 @@ const HELD_LONGER_MS = 45_000
 const BUDGET_MS = 60_000
 
 const fates: Record<BuyFate, (way: Way) => void> = {
-  done: way => way.run(0, way.tell()),
-  slow: way => way.run(way.int(500, BROKER_TIMEOUT_MS), way.tell()),
-  'late response': way => way.run(0, way.tell(way.int(1000, 23_000))),
+  done: way => way.run(0, way.notify()),
+  slow: way => way.run(way.int(500, BROKER_TIMEOUT_MS), way.notify()),
+  'late response': way => way.run(0, way.notify(way.int(1000, 23_000))),
   'lost response': way => way.run(Math.max(0, way.int(-BROKER_TIMEOUT_MS, BROKER_TIMEOUT_MS))),
   // The trader's other software has used up the calls of the minute, so that looks fail one after the other.
   'lost response, lists refused'(way) {
@@ -120,7 +120,7 @@ const fates: Record<BuyFate, (way: Way) => void> = {
   'frozen before the write'(way) {
     const ms = way.int(4000, 60_000)
     way.freeze(ms)
-    way.run(ms, way.tell(), { excused: true, writtenAt: way.now + ms })
+    way.run(ms, way.notify(), { excused: true, writtenAt: way.now + ms })
   }
 }
 
@@ -199,7 +199,7 @@ export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): 
     refuse: (code, brokerCode, facts) => written.refused(refusal(code, brokerCode, facts), wayMs * 2),
     refuseLists: ms => void world.spentUntil.set(written.account.accountId, now + ms),
     timeOut: () => written.refused(refusal('BROKER_UPSTREAM', 'Timeout', { ran: 'unknown' }), BROKER_TIMEOUT_MS),
-    tell: ms => deal => written.done(deal, ms ?? chance.int(3, 60)),
+    notify: ms => deal => written.done(deal, ms ?? chance.int(3, 60)),
     cut: () => line.cut(chance.int(20, chance.is(0.8) ? 300 : 3000)),
     freeze: ms => world.freeze(line.actor, ms)
   })

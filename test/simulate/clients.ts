@@ -37,7 +37,7 @@ export interface ClientLife {
   settle: boolean
   responses: TimedResponse[]
   /** Requests sent. */
-  asked: number
+  requests: number
   /** Requests, or plans to make one, that go on. */
   active: number
 }
@@ -85,23 +85,23 @@ export function makeLife(chance: Chance, party: WorldParty, number: number, stak
     takeProfit: null
   }
   const settle = kind === 'ticks' || (!multiplier && chance.is(0.2))
-  return { clientOrderId: `client-${number}`, party, terms, settle, responses: [], asked: 0, active: 0 }
+  return { clientOrderId: `client-${number}`, party, terms, settle, responses: [], requests: 0, active: 0 }
 }
 
 /** Lives a life; nothing of it is `active` any more when the client is content or gives up. */
 export function live(world: ClientWorld, life: ClientLife): void {
   const { chance, counts, schedule } = world
   life.active += 1
-  ask(world, life, 0)
+  send(world, life, 0)
   if (chance.is(0.04)) {
     counts.add('client: requests twice at once')
     life.active += 1
-    ask(world, life, MAX_REPEATS)
+    send(world, life, MAX_REPEATS)
   }
   if (chance.is(0.03)) {
     counts.add('client: requests again later')
     life.active += 1
-    schedule.onGrid(chance.int(50, 30_000), GRID_MS, null, 'ask again', () => ask(world, life, MAX_REPEATS))
+    schedule.onGrid(chance.int(50, 30_000), GRID_MS, null, 'send again', () => send(world, life, MAX_REPEATS))
   }
 }
 
@@ -109,7 +109,7 @@ function done(life: ClientLife): void {
   life.active -= 1
 }
 
-function ask(world: ClientWorld, life: ClientLife, repeats: number): void {
+function send(world: ClientWorld, life: ClientLife, repeats: number): void {
   const { schedule, chance, counts } = world
   if (world.gone.has(life.party.accountId)) {
     done(life)
@@ -118,9 +118,9 @@ function ask(world: ClientWorld, life: ClientLife, repeats: number): void {
   const again = (ms: number, why: string) => {
     if (repeats >= MAX_REPEATS) return done(life)
     counts.add(`client: repeats after ${why}`)
-    schedule.onGrid(ms, GRID_MS, null, `repeat ${life.clientOrderId}`, () => ask(world, life, repeats + 1))
+    schedule.onGrid(ms, GRID_MS, null, `repeat ${life.clientOrderId}`, () => send(world, life, repeats + 1))
   }
-  life.asked += 1
+  life.requests += 1
   request(world, api => placeWith(api, life), {
     // The process died, or there was none: nothing is known.
     lost: () => again(chance.int(100, 3000), 'a lost connection'),
@@ -226,10 +226,10 @@ async function placeWith(
   { services }: Api,
   { party, clientOrderId, terms, settle }: ClientLife
 ): Promise<ClientResponse> {
-  const asked = { partner: callerOf(party), trace: ''.padStart(32, '5'), signal: new AbortController().signal }
+  const requested = { partner: callerOf(party), trace: ''.padStart(32, '5'), signal: new AbortController().signal }
   try {
     const { traderExternalId } = party
-    const { body } = await place(asked, services, { clientOrderId, traderExternalId, terms, settle, present })
+    const { body } = await place(requested, services, { clientOrderId, traderExternalId, terms, settle, present })
     return body as ClientResponse
   } catch (error) {
     return refused(error)
@@ -237,13 +237,13 @@ async function placeWith(
 }
 
 async function closeWith({ services }: Api, { party, terms }: ClientLife, id: string): Promise<ClientResponse> {
-  const asked = {
+  const requested = {
     partner: callerOf(party),
     trace: ''.padStart(32, '5'),
     signal: new AbortController().signal
   }
   try {
-    return present(await close(asked, services, { orderId: id, kind: terms.kind })) as ClientResponse
+    return present(await close(requested, services, { orderId: id, kind: terms.kind })) as ClientResponse
   } catch (error) {
     return refused(error)
   }

@@ -118,7 +118,7 @@ export async function openSimulatedDatabase(options: {
   const monitor = await connect()
 
   // The schema `sim` has its own now() and clock_timestamp(), which read this setting. It travels with what follows it.
-  function tellTime(physical: Physical): void {
+  function sendTime(physical: Physical): void {
     const now = schedule.now + database.offsetMs
     if (physical.receivedAt === now) return
     physical.receivedAt = now
@@ -184,7 +184,7 @@ export async function openSimulatedDatabase(options: {
     if (!insists) await physical.client.query('begin')
     for (const statement of alone) {
       const { text, values } = statement
-      tellTime(physical)
+      sendTime(physical)
       const outcome = await outcomeOf(physical.client.query({ name: nameOf(text), text, values }))
       respond(statement, outcome)
       done.add(statement)
@@ -253,7 +253,7 @@ export async function openSimulatedDatabase(options: {
       session.physical = physical
       physical.client.query('begin').catch(() => {})
     }
-    tellTime(physical)
+    sendTime(physical)
     const items = statements.map(statement => {
       const { text, values } = statement
       return { statement, outcome: outcomeOf(physical.client.query({ name: nameOf(text), text, values })) }
@@ -435,7 +435,7 @@ export async function openSimulatedDatabase(options: {
       }
     },
     async look(sql, values = []) {
-      tellTime(monitor)
+      sendTime(monitor)
       return (await monitor.client.query(sql, values)).rows
     },
     async close() {

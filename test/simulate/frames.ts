@@ -272,7 +272,7 @@ class ServedFrames implements SocketPeer {
           responded()
           if (frame.subscribe !== 1) return undefined
           const { id } = this.#follow(deal, frame.req_id)
-          if (deal.sale || chance.is(0.2)) this.#tell(deal)
+          if (deal.sale || chance.is(0.2)) this.#notify(deal)
           return id
         }),
       refused: (error, ms) => {
@@ -288,11 +288,11 @@ class ServedFrames implements SocketPeer {
     const known = this.#streams.get(deal.id)
     if (known) return known
     const listener: ContractListener = {
-      update: (_: ContractState) => this.#tell(deal),
+      update: (_: ContractState) => this.#notify(deal),
       // A stream that ends is reported with an error, or not at all.
       lost: () => this.#lose(deal.id)
     }
-    this.line.hear(deal.id, listener)
+    this.line.listen(deal.id, listener)
     return this.#stream(deal.id, reqId, listener)
   }
 
@@ -302,7 +302,7 @@ class ServedFrames implements SocketPeer {
     return stream
   }
 
-  #tell(deal: Deal): void {
+  #notify(deal: Deal): void {
     const stream = this.#streams.get(deal.id)
     if (!stream) return
     if (deal.sale) this.#streams.delete(deal.id)

@@ -90,7 +90,7 @@ export class SimulatedLine {
       const backMs = this.upAt - schedule.now + chance.int(100, 4000)
       if (chance.is(0.3))
         schedule.after(chance.int(500, 60_000), this.actor, 'stream lost', () => this.lose(contractId))
-      else this.deliver(backMs, 'stream is back', () => this.tell(contractId, listeners))
+      else this.deliver(backMs, 'stream is back', () => this.notify(contractId, listeners))
     }
   }
 
@@ -103,7 +103,7 @@ export class SimulatedLine {
   }
 
   /** Reports the contract as it is; its end is reported once. */
-  tell(contractId: string, listeners: Set<ContractListener>): void {
+  notify(contractId: string, listeners: Set<ContractListener>): void {
     if (this.follows.get(contractId) !== listeners || this.actor.dead) return
     const deal = this.world.books.deals.get(contractId) as Deal
     const state = this.world.books.state(deal)
@@ -111,7 +111,7 @@ export class SimulatedLine {
     for (const listener of listeners) listener.update(state)
   }
 
-  hear(contractId: string, listener: ContractListener): void {
+  listen(contractId: string, listener: ContractListener): void {
     const known = this.follows.get(contractId)
     if (known) known.add(listener)
     else this.follows.set(contractId, new Set([listener]))
@@ -133,7 +133,7 @@ export function announce({ chance, counts, schedule, lines, troubles }: BrokerWo
     const late = chance.is(0.1)
     if (late) counts.add('settlement: late')
     line.deliver(late ? chance.int(100, 5000) : chance.int(5, 60), `settled ${deal.id}`, () =>
-      line.tell(deal.id, listeners)
+      line.notify(deal.id, listeners)
     )
   }
 }

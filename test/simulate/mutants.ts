@@ -37,12 +37,12 @@ export async function hunt(guard: Guard, { admin, first }: { admin: string; firs
   const { dialect = 'v3', mode, buys = {}, edits = [], sql = [] } = guard
   let lives = 0
   for (let seed = first; seed < first + MAX_SEEDS; seed++) {
-    const asked = { admin, seed, lives: guard.lives, mode, dialect, buys }
-    const verdict = await runSeed({ ...asked, sql }, { edits })
+    const request = { admin, seed, lives: guard.lives, mode, dialect, buys }
+    const verdict = await runSeed({ ...request, sql }, { edits })
     lives += verdict.lives
     const what = complaintOf(verdict)
     if (!what) continue
-    const anyway = complaintOf(await unharmed(asked))
+    const anyway = complaintOf(await unharmed(request))
     if (anyway) throw new Error(`seed ${seed} (${mode}, ${dialect}) complains with every guard in its place: ${anyway}`)
     return { guard, found: true, seed, lives, what }
   }
@@ -87,9 +87,9 @@ async function complaintOfTest(test: string, edits: Edit[], admin: string): Prom
 
 const controls = new Map<string, Promise<LifeVerdict>>()
 
-function unharmed(asked: LivesRequest): Promise<LifeVerdict> {
-  const key = JSON.stringify({ ...asked, admin: '' })
-  const verdict = controls.get(key) ?? runSeed(asked)
+function unharmed(request: LivesRequest): Promise<LifeVerdict> {
+  const key = JSON.stringify({ ...request, admin: '' })
+  const verdict = controls.get(key) ?? runSeed(request)
   controls.set(key, verdict)
   return verdict
 }

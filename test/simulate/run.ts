@@ -36,8 +36,8 @@ export interface LivesRequest {
 const here = (file: string) => fileURLToPath(new URL(file, import.meta.url))
 
 /** Runs one seed in a process of its own, its source edited if need be. Rejects when it ends without a verdict. */
-export async function runSeed(asked: LivesRequest, { edits = [] }: { edits?: Edit[] } = {}): Promise<LifeVerdict> {
-  const stdout = await runEdited([here('one.ts'), JSON.stringify(asked)], { edits })
+export async function runSeed(request: LivesRequest, { edits = [] }: { edits?: Edit[] } = {}): Promise<LifeVerdict> {
+  const stdout = await runEdited([here('one.ts'), JSON.stringify(request)], { edits })
   return JSON.parse(stdout) as LifeVerdict
 }
 
@@ -101,7 +101,7 @@ async function main(): Promise<number> {
     throw new Error(`--mode is one of ${Object.keys(modes).join(', ')}`)
   const given = dialects.find(each => each === values.dialect)
   if (values.dialect !== undefined && !given) throw new Error(`--dialect is one of ${dialects.join(', ')}`)
-  const ask = (admin: string, seed: number, lives: number): LivesRequest => {
+  const requestOf = (admin: string, seed: number, lives: number): LivesRequest => {
     const mode = (values.mode as SimulationMode | undefined) ?? modeOf(seed)
     const dialect = given ?? dialectOf(seed, mode)
     return { admin, seed, lives: livesOf(mode, dialect, lives), mode, dialect }
@@ -109,42 +109,42 @@ async function main(): Promise<number> {
   if (values.seed !== undefined) {
     let code = 1
     await withServers(1, async admin => {
-      code = await runOne(ask(admin, number('seed'), number('batch')), values.twice)
+      code = await runOne(requestOf(admin, number('seed'), number('batch')), values.twice)
     })
     return code
   }
   const until = values.minutes === undefined ? Infinity : performance.now() + number('minutes') * 60_000
   const lives = values.minutes === undefined ? number('lives') : Infinity
   const plan = { first: number('first'), batch: number('batch'), jobs: number('jobs'), lives, until }
-  return runMany(plan, ask, values['keep-going'])
+  return runMany(plan, requestOf, values['keep-going'])
 }
 
 /** Lives a seed that failed again, for the record of the first order, contract or client that has to do with it. */
-async function printTrace(asked: LivesRequest, { report, lies }: LifeVerdict): Promise<void> {
+async function printTrace(request: LivesRequest, { report, lies }: LifeVerdict): Promise<void> {
   const [{ orderId, contractId } = {}] = report.findings
   const [lie = ''] = lies
   const traced = [orderId, contractId, ...(orderId || contractId ? [] : lie.split(' ', 1))].flatMap(id => id || [])
   if (traced.length === 0) return
-  const { trace } = await runSeed({ ...asked, traced })
-  console.log(`seed ${asked.seed}, what happened to ${traced.join(' and ')}:`)
+  const { trace } = await runSeed({ ...request, traced })
+  console.log(`seed ${request.seed}, what happened to ${traced.join(' and ')}:`)
   for (const line of trace) console.log(`  ${line}`)
 }
 
-async function runOne(asked: LivesRequest, twice: boolean): Promise<number> {
-  const verdict = await runSeed(asked)
-  console.log(describe({ ...asked, ...verdict }))
+async function runOne(request: LivesRequest, twice: boolean): Promise<number> {
+  const verdict = await runSeed(request)
+  console.log(describe({ ...request, ...verdict }))
   printCounts([verdict])
-  if (!verdict.good) await printTrace(asked, verdict)
+  if (!verdict.good) await printTrace(request, verdict)
   if (!twice) return verdict.good ? 0 : 1
-  const again = await runSeed(asked)
+  const again = await runSeed(request)
   const same = again.hash === verdict.hash
-  console.log(`seed ${asked.seed} again: ${again.hash}, ${same ? 'the same to the last event' : 'NOT THE SAME'}`)
+  console.log(`seed ${request.seed} again: ${again.hash}, ${same ? 'the same to the last event' : 'NOT THE SAME'}`)
   return verdict.good && same ? 0 : 1
 }
 
 async function runMany(
   plan: { first: number; batch: number; jobs: number; lives: number; until: number },
-  ask: (admin: string, seed: number, lives: number) => LivesRequest,
+  requestOf: (admin: string, seed: number, lives: number) => LivesRequest,
   keepGoing: boolean
 ): Promise<number> {
   const began = performance.now()
@@ -155,12 +155,12 @@ async function runMany(
   async function job(admin: string): Promise<void> {
     while (begun < plan.lives && performance.now() < plan.until && (keepGoing || bad === 0)) {
       const seed = next++
-      const asked = ask(admin, seed, Math.min(plan.batch, plan.lives - begun))
-      begun += asked.lives
-      const verdict = await runSeed(asked)
+      const request = requestOf(admin, seed, Math.min(plan.batch, plan.lives - begun))
+      begun += request.lives
+      const verdict = await runSeed(request)
       verdicts.push(verdict)
-      console.log(describe({ ...asked, ...verdict }))
-      if (!verdict.good && ++bad === 1) await printTrace(asked, verdict)
+      console.log(describe({ ...request, ...verdict }))
+      if (!verdict.good && ++bad === 1) await printTrace(request, verdict)
     }
   }
   await withServers(plan.jobs, job)

@@ -118,7 +118,7 @@ function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> 
     if (byClient.has(key)) yield `${order.client_order_id} names two orders`
     byClient.set(key, order)
   }
-  for (const { clientOrderId, party, responses, asked } of lives) {
+  for (const { clientOrderId, party, responses, requests } of lives) {
     const order = byClient.get(`${party.partnerId} ${clientOrderId}`)
     if (order?.broker_order_id && responses.some(({ final }) => final))
       yield `${clientOrderId} was refused for good and bought`
@@ -137,7 +137,7 @@ function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> 
       }
     }
     // No request was repeated, so that a FAILED order must have stayed what it was.
-    if (responses[0]?.status === 'FAILED' && asked === 1 && order?.broker_order_id)
+    if (responses[0]?.status === 'FAILED' && requests === 1 && order?.broker_order_id)
       yield `${clientOrderId} FAILED and owns a contract`
   }
 }
