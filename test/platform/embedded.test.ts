@@ -34,9 +34,9 @@ if (haveOlder)
   starting('runs an older PostgreSQL on request, and names it when its data meet a newer one', async () => {
     const dir = await newDir()
     const embedded = await startEmbedded({ dataDir: dir, binDir: older })
-    assert.match(await ask(embedded.url, 'show server_version'), /^15\./)
+    assert.match(await query(embedded.url, 'show server_version'), /^15\./)
     assert.is(
-      await ask(embedded.url, 'select datcollate from pg_database where datname = current_database()'),
+      await query(embedded.url, 'select datcollate from pg_database where datname = current_database()'),
       'C.UTF-8'
     )
     await embedded.stop()
@@ -49,14 +49,14 @@ starting('is reached on the loopback with a password only, and keeps what is wri
   const embedded = await startEmbedded({ dataDir })
   const url = new URL(embedded.url)
   assert.is(url.hostname, '127.0.0.1')
-  assert.is(await ask(embedded.url, 'show listen_addresses'), '127.0.0.1')
-  assert.is(await ask(embedded.url, 'show fsync'), 'on')
-  assert.is(await ask(embedded.url, `select datlocale from pg_database where datname = 'operator'`), 'C.UTF-8')
+  assert.is(await query(embedded.url, 'show listen_addresses'), '127.0.0.1')
+  assert.is(await query(embedded.url, 'show fsync'), 'on')
+  assert.is(await query(embedded.url, `select datlocale from pg_database where datname = 'operator'`), 'C.UTF-8')
   assert.is((await stat(join(dataDir, 'postgres.json'))).mode & 0o777, 0o600)
   assert.is((await stat(join(dataDir, 'postgres', 'operator.password'))).mode & 0o777, 0o600)
   url.password = 'another'
-  assert.is(await ask(url.href, 'select 1').catch(error => error.code), '28P01')
-  await ask(embedded.url, 'create table kept as select 41 + 1 as value')
+  assert.is(await query(url.href, 'select 1').catch(error => error.code), '28P01')
+  await query(embedded.url, 'create table kept as select 41 + 1 as value')
   await embedded.stop()
 })
 
@@ -64,7 +64,7 @@ starting('is gone after stop, and comes back at the same address with its data',
   assert.is(await runningEmbedded(dataDir), undefined)
   const embedded = await startEmbedded({ dataDir })
   assert.is(await runningEmbedded(dataDir), embedded.url)
-  assert.is(await ask(embedded.url, 'select value from kept'), '42')
+  assert.is(await query(embedded.url, 'select value from kept'), '42')
   await embedded.stop()
   const again = await startEmbedded({ dataDir })
   assert.is(again.url, embedded.url)
@@ -78,7 +78,7 @@ starting('takes another port when its last one is taken', async () => {
   await writeFile(join(dataDir, 'postgres.port'), String(port))
   const embedded = await startEmbedded({ dataDir })
   assert.is.not(new URL(embedded.url).port, String(port))
-  assert.is(await ask(embedded.url, 'select value from kept'), '42')
+  assert.is(await query(embedded.url, 'select value from kept'), '42')
   await embedded.stop()
   thief.close()
 })
@@ -119,7 +119,7 @@ surviving('starts over a server that lost its keeper, without losing data', asyn
   const holder = await hold(dataDir)
   process.kill(await keeperPid(dataDir), 'SIGKILL')
   const embedded = await startEmbedded({ dataDir })
-  assert.is(await ask(embedded.url, 'select value from kept'), '42')
+  assert.is(await query(embedded.url, 'select value from kept'), '42')
   await embedded.stop()
   await holder.stop()
 })
@@ -132,7 +132,7 @@ surviving('starts after keeper and server were killed, over the stale files of b
   await holder.stop()
   assert.ok(await exists(join(dataDir, 'postgres', 'postmaster.pid')))
   const embedded = await startEmbedded({ dataDir })
-  assert.is(await ask(embedded.url, 'select value from kept'), '42')
+  assert.is(await query(embedded.url, 'select value from kept'), '42')
   await embedded.stop()
 })
 
@@ -150,7 +150,7 @@ surviving('comes back at the same address when the server was killed', async () 
   const embedded = await startEmbedded({ dataDir })
   const before = await serverPid(dataDir)
   process.kill(before, 'SIGKILL')
-  await until('a response', async () => (await ask(embedded.url, 'select value from kept').catch(() => '')) === '42')
+  await until('a response', async () => (await query(embedded.url, 'select value from kept').catch(() => '')) === '42')
   assert.is.not(await serverPid(dataDir), before)
   await embedded.stop()
 })
@@ -161,7 +161,7 @@ surviving('initialises anew after an interrupted start', async () => {
   await until('initdb to begin', async () => (await readdir(dir)).some(name => name.startsWith('postgres.init-')))
   process.kill(await keeperPid(dir), 'SIGKILL')
   const embedded = await startEmbedded({ dataDir: dir })
-  assert.is(await ask(embedded.url, 'select 1 + 1'), '2')
+  assert.is(await query(embedded.url, 'select 1 + 1'), '2')
   assert.equal(
     (await readdir(dir)).filter(name => name.startsWith('postgres.init-')),
     []
@@ -287,7 +287,7 @@ async function serverPid(dir: string): Promise<number> {
 }
 
 /** The first column of the first row, as text. */
-async function ask(url: string, sql: string): Promise<string> {
+async function query(url: string, sql: string): Promise<string> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 5000 })
   client.on('error', () => {})
   try {

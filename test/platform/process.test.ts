@@ -35,7 +35,7 @@ ending('ends with exit code 1 on an unexpected error', async () => {
 const unreachable = suite('a database that cannot be reached')
 
 unreachable('leaves standard output to the program', async () => {
-  const asking = `
+  const script = `
     import { openDatabase } from './db/postgres/connection.ts'
     const lines = []
     const log = { warn: (facts, line) => lines.push(line) }
@@ -45,7 +45,7 @@ unreachable('leaves standard output to the program', async () => {
       await db.destroy()
     }))
     console.log(lines[0])`
-  const child = spawn(process.execPath, ['--input-type=module', '--eval', asking], {
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
     stdio: ['ignore', 'pipe', 'pipe']
   })
   onClose(async () => void child.kill('SIGKILL'))

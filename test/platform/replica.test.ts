@@ -155,10 +155,10 @@ serving('takes no write', async () => {
 serving('that replays nothing leaves its reads to the primary, so that own writes are seen', async () => {
   const impatient = openReads({ db, url: standby.url, waitMs: 2000, pool: 2, log })
   await until('the first connection', () => onStandby(impatient), WAIT_MS)
-  await standby.ask('select pg_wal_replay_pause()')
+  await standby.query('select pg_wal_replay_pause()')
   await until(
     'the pause',
-    async () => (await standby.ask('select pg_get_wal_replay_pause_state()')) === 'paused',
+    async () => (await standby.query('select pg_get_wal_replay_pause_state()')) === 'paused',
     WAIT_MS
   )
   await db.raw('create table marks (id int)')
@@ -170,7 +170,7 @@ serving('that replays nothing leaves its reads to the primary, so that own write
   assert.is(await seen(), 'marks')
   const after = await served()
   assert.equal([after.behind, after.resting], [(before.behind ?? 0) + 1, (before.resting ?? 0) + 1])
-  await standby.ask('select pg_wal_replay_resume()')
+  await standby.query('select pg_wal_replay_resume()')
   await until('the standby to serve again', () => onStandby(impatient), WAIT_MS)
   assert.equal(impatient.warnings(), [])
   await impatient.close()
@@ -202,7 +202,7 @@ serving('has its reads served by the primary where the address is none of a stan
   await wrong.close()
 })
 
-const asking = suite('the doctor')
+const doctor = suite('the doctor')
 
 interface FoundRow {
   check: string
@@ -214,7 +214,7 @@ async function finding(check: string, more: Record<string, string> = {}): Promis
   return (json.checks as FoundRow[]).find(each => each.check === check)
 }
 
-asking('distinguishes a synchronous standby from one that commits do not wait for', async () => {
+doctor('distinguishes a synchronous standby from one that commits do not wait for', async () => {
   assert.is((await finding('durability'))?.status, 'fail')
   assert.match((await finding('replication'))?.found ?? '', /^reader: asynchronous, streaming, \d+\.\d MB behind/)
   await admin.query(`alter system set synchronous_standby_names = 'reader'`)
@@ -226,14 +226,14 @@ asking('distinguishes a synchronous standby from one that commits do not wait fo
   assert.match((await finding('replication'))?.found ?? '', /^reader: synchronous, streaming/)
 })
 
-asking('shows how far a standby is behind, and its clock', async () => {
+doctor('shows how far a standby is behind, and its clock', async () => {
   const good = await finding('read replica')
   assert.is(good?.status, 'ok')
   assert.match(good!.found, /MB behind, its clock 0\.\d s apart$/)
-  await standby.ask('select pg_wal_replay_pause()')
+  await standby.query('select pg_wal_replay_pause()')
   await until(
     'the pause',
-    async () => (await standby.ask('select pg_get_wal_replay_pause_state()')) === 'paused',
+    async () => (await standby.query('select pg_get_wal_replay_pause_state()')) === 'paused',
     WAIT_MS
   )
   await admin.query(`select pg_logical_emit_message(true, 'test', repeat('x', 1000000)) from generate_series(1, 20)`)
@@ -244,11 +244,11 @@ asking('shows how far a standby is behind, and its clock', async () => {
     assert.is(behind?.status, 'warn', check)
     assert.match(behind!.found, / (19|2\d)\.\d MB behind/)
   }
-  await standby.ask('select pg_wal_replay_resume()')
+  await standby.query('select pg_wal_replay_resume()')
   await caughtUp(primary.url, standby)
 })
 
-asking('follows DATABASE_URL through a proxy, and refuses one that leads to a standby', async () => {
+doctor('follows DATABASE_URL through a proxy, and refuses one that leads to a standby', async () => {
   const through = await openProxy([primary.port])
   const straight = await finding('database route', { DATABASE_URL: through })
   assert.is(straight?.status, 'ok')
@@ -284,7 +284,7 @@ const taken = suite('a standby that a proxy takes for the primary')
 
 taken('refuses as a server that is away does, until it has been promoted', async () => {
   for (const statement of ['select count(*) from broker_requests', `delete from orders where id = 'none'`]) {
-    const refused = await standby.ask(statement).then(
+    const refused = await standby.query(statement).then(
       () => undefined,
       (error: unknown) => error
     )
@@ -297,7 +297,7 @@ const leaving = suite('a standby that became a primary')
 leaving('serves no reads', async () => {
   await admin.query(`alter system reset synchronous_standby_names`)
   await admin.query('select pg_reload_conf()')
-  await standby.ask('select pg_promote()')
+  await standby.query('select pg_promote()')
   await db.raw('create table after_promotion (id int)')
   const seen = await reads.run(
     async found => (await found.raw(`select to_regclass('after_promotion') as name`)).rows[0].name
@@ -331,6 +331,6 @@ leaving.after(closeAll)
 
 naming.run()
 serving.run()
-asking.run()
+doctor.run()
 taken.run()
 leaving.run()

@@ -124,13 +124,13 @@ export function audit(input: AuditInput): AuditReport {
   let known = 0
   for (const [key, contract] of contracts) {
     if (owners.has(key) || foreign.has(contract.contractId)) continue
-    const asked = (twins.get(contract.accountId) ?? []).filter(order => isFor(order, contract))
+    const candidates = (twins.get(contract.accountId) ?? []).filter(order => isFor(order, contract))
     // In review the operator sees it among the candidates.
-    if (asked.some(({ phase, evidence }) => phase === 'review' && shows(evidence, contract.contractId))) continue
+    if (candidates.some(({ phase, evidence }) => phase === 'review' && shows(evidence, contract.contractId))) continue
     if (reported.has(contract.contractId)) known += 1
-    else if (asked.some(({ broker_order_id }) => broker_order_id !== null))
-      find('doubled', 'was bought beside the contract of an order of these terms', { order: asked[0], contract })
-    else find('lost', 'was bought, and no order knows it', { order: asked[0], contract })
+    else if (candidates.some(({ broker_order_id }) => broker_order_id !== null))
+      find('doubled', 'was bought beside the contract of an order of these terms', { order: candidates[0], contract })
+    else find('lost', 'was bought, and no order knows it', { order: candidates[0], contract })
   }
 
   const ids = new Set(orders.flatMap(({ id, client_order_id }) => [id, client_order_id]))
@@ -151,17 +151,17 @@ export function audit(input: AuditInput): AuditReport {
     findings
   }
 
-  function checkEnd(order: AuditedOrder, tell: typeof find): void {
+  function checkEnd(order: AuditedOrder, report: typeof find): void {
     if (['closed', 'failed', 'review'].includes(order.phase)) return
     const contract = contracts.get(keyOf(order.account_id, order.broker_order_id ?? ''))
     if (order.phase === 'open' && input.openIsFine && contract?.sellPrice === null) return
-    tell('stuck', `is ${order.phase}`, { order, contract })
+    report('stuck', `is ${order.phase}`, { order, contract })
   }
 }
 
-type Tell = (kind: FindingKind, what: string, about: { order: AuditedOrder; contract: BookedContract }) => void
+type ReportFinding = (kind: FindingKind, what: string, about: { order: AuditedOrder; contract: BookedContract }) => void
 
-function checkPair(order: AuditedOrder, contract: BookedContract, input: AuditInput, find: Tell): void {
+function checkPair(order: AuditedOrder, contract: BookedContract, input: AuditInput, find: ReportFinding): void {
   const about = { order, contract }
   if (input.foreign?.has(contract.contractId)) find('money', "owns somebody else's purchase", about)
   else if (!isFor(order, contract)) find('money', 'owns a contract of other terms', about)

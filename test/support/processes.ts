@@ -88,7 +88,7 @@ export function startProcess(file: string, env: Record<string, string>, args: st
   for (const stream of [child.stdout, child.stderr]) {
     createInterface({ input: stream }).on('line', line => {
       lines.push(line)
-      for (const hear of waiting) hear(line)
+      for (const receive of waiting) receive(line)
     })
   }
   const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals | null)
@@ -107,12 +107,12 @@ export function startProcess(file: string, env: Record<string, string>, args: st
       const known = lines.find(line => pattern.test(line))
       if (known !== undefined) return Promise.resolve(known)
       return new Promise((resolve, reject) => {
-        const hear = (line: string) => {
+        const receive = (line: string) => {
           if (!pattern.test(line)) return
-          waiting.delete(hear)
+          waiting.delete(receive)
           resolve(line)
         }
-        waiting.add(hear)
+        waiting.add(receive)
         void ended.then(how =>
           reject(new Error(`${file} ended (${how}) before it said ${pattern}:\n${lines.slice(-10).join('\n')}`))
         )

@@ -119,7 +119,7 @@ async function killedRotation(db: Db, env: Record<string, string>): Promise<numb
   return db.transaction(async trx => {
     // Through this transaction, which must not fall idle for long.
     const sealedAnew = async () => (await countSealed(trx)).find(({ keyId }) => keyId === newKeyId)?.accounts ?? 0
-    // An account of the second step is held, so that the rotation is in the middle when it is killed. What it asked
+    // An account of the second step is held, so that the rotation is in the middle when it is killed. What it requested
     // for last is done all the same once this one is let go; the third step is left for whoever rotates again.
     await rows(
       trx,
@@ -145,12 +145,12 @@ async function killedRotation(db: Db, env: Record<string, string>): Promise<numb
 async function replace<P extends TestProcess>(
   old: P[],
   start: () => Promise<P>,
-  tell: (now: P[]) => void = () => {}
+  notify: (now: P[]) => void = () => {}
 ): Promise<P[]> {
   let now = old
   for (const gone of old) {
     now = [...now.filter(each => each !== gone), await start()]
-    tell(now)
+    notify(now)
     gone.kill('SIGTERM')
     await gone.ended
   }

@@ -21,7 +21,7 @@ interface Standby {
   kill(): Promise<void>
   start(): Promise<void>
   /** Runs a statement as the superuser; returns the first column of its first row. */
-  ask(sql: string): Promise<unknown>
+  query(sql: string): Promise<unknown>
 }
 
 /** Restarts `primary`, whose data lie under `dir`, and starts a standby of it, which calls itself `name`. */
@@ -51,7 +51,7 @@ export async function openStandby(primary: Postgres, dir: string, name: string):
     jit: 'off'
   }
   let child: ChildProcess
-  const ask = async (sql: string) => {
+  const query = async (sql: string) => {
     const client = new pg.Client({ connectionString: url.href, connectionTimeoutMillis: 2000 })
     client.on('error', () => {})
     try {
@@ -64,7 +64,7 @@ export async function openStandby(primary: Postgres, dir: string, name: string):
   }
   const standby: Standby = {
     url: url.href,
-    ask,
+    query,
     async kill() {
       const end = child.exitCode === null && child.signalCode === null ? once(child, 'exit') : undefined
       child.kill('SIGKILL')
@@ -81,7 +81,7 @@ export async function openStandby(primary: Postgres, dir: string, name: string):
         stdio: ['ignore', log.fd, log.fd]
       })
       await log.close()
-      await until(`the standby ${name}`, () => ask('select true').catch(() => false), READY_MS)
+      await until(`the standby ${name}`, () => query('select true').catch(() => false), READY_MS)
     }
   }
   await standby.start()
@@ -96,7 +96,7 @@ export async function caughtUp(primaryUrl: string, standby: Standby): Promise<vo
   await client.end()
   await until(
     'the standby to catch up',
-    () => standby.ask(`select pg_last_wal_replay_lsn() >= '${rows[0].lsn}'`),
+    () => standby.query(`select pg_last_wal_replay_lsn() >= '${rows[0].lsn}'`),
     READY_MS
   )
 }
