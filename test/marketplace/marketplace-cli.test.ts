@@ -145,9 +145,9 @@ payouts('name the trader who requested them, and warn where refunds have taken t
   assert.is((await creator.call(publishBot, { params, headers })).status, 200)
   await fund(harness, buyer, '100')
   const { body: bought } = await buyer.call(purchaseBot, { params })
-  const asked = await creator.call(requestPayout, { headers, body: { amountUsd: 80, destinationAddress } })
-  assert.is(asked.status, 200, JSON.stringify(asked.body))
-  const { payoutId, traderExternalId } = asked.body
+  const payoutRequest = await creator.call(requestPayout, { headers, body: { amountUsd: 80, destinationAddress } })
+  assert.is(payoutRequest.status, 200, JSON.stringify(payoutRequest.body))
+  const { payoutId, traderExternalId } = payoutRequest.body
   assert.type(traderExternalId, 'string')
   assert.is.not(traderExternalId, trader.traderExternalId)
   const { data } = await documentOf('payouts', 'list', '--status', 'REQUESTED')

@@ -12,7 +12,7 @@ import { books, draft, fund, makeBot } from '../support/marketplace-makers.ts'
 const harness = await openHarness()
 const { db } = harness.services
 const destinationAddress = 'TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE'
-const ask = (partner: TestPartner, amountUsd: number, headers: Record<string, string> = {}) =>
+const request = (partner: TestPartner, amountUsd: number, headers: Record<string, string> = {}) =>
   partner.call(requestPayout, { body: { amountUsd, destinationAddress }, headers })
 
 /** A creator whose bot was sold once at this price, which leaves it 80 %. */
@@ -31,29 +31,29 @@ const session = async (partner: TestPartner) => {
   return { 'x-trader-session': body.sessionToken as string }
 }
 
-const asking = suite('POST /v1/marketplace/creator/payouts')
+const requesting = suite('POST /v1/marketplace/creator/payouts')
 
-asking('refuses amounts below or finer than a cent, and addresses not of 34 characters', async () => {
+requesting('refuses amounts below or finer than a cent, and addresses not of 34 characters', async () => {
   const { creator } = await creatorOf(100)
-  for (const amountUsd of [0, 0.001, -5, 10.005, 1e300]) assert.is((await ask(creator, amountUsd)).status, 400)
+  for (const amountUsd of [0, 0.001, -5, 10.005, 1e300]) assert.is((await request(creator, amountUsd)).status, 400)
   for (const address of ['', 'T'.repeat(33), 'T'.repeat(35)]) {
     const body = { amountUsd: 1, destinationAddress: address }
     assert.is((await creator.call(requestPayout, { body })).status, 400)
   }
 })
 
-asking('refuses more than is available, and holds nothing', async () => {
+requesting('refuses more than is available, and holds nothing', async () => {
   const { creator } = await creatorOf(100)
-  const { status, body } = await ask(creator, 80.01)
+  const { status, body } = await request(creator, 80.01)
   assert.is(status, 409)
   assert.is(body.error, 'CONFLICT')
   assert.equal(await books(db, creator), ['0.00', '80.00', '0.00'])
-  assert.is((await ask(await harness.makePartner(), 0.01)).status, 409)
+  assert.is((await request(await harness.makePartner(), 0.01)).status, 409)
 })
 
-asking('holds the amount', async () => {
+requesting('holds the amount', async () => {
   const { creator } = await creatorOf(100)
-  const { status, body } = await ask(creator, 30.29)
+  const { status, body } = await request(creator, 30.29)
   assert.is(status, 200)
   assert.is(body.status, 'REQUESTED')
   assert.is(body.amountUsd, 30.29)
@@ -62,20 +62,20 @@ asking('holds the amount', async () => {
   assert.equal(await books(db, creator), ['0.00', '49.71', '30.29'])
 })
 
-asking('twice at once for more than both together grants one', async () => {
+requesting('twice at once for more than both together grants one', async () => {
   const { creator } = await creatorOf(100)
-  const responses = await Promise.all([ask(creator, 50), ask(creator, 50)])
+  const responses = await Promise.all([request(creator, 50), request(creator, 50)])
   assert.equal(responses.map(({ status }) => status).sort(), [200, 409])
   assert.equal(await books(db, creator), ['0.00', '30.00', '50.00'])
 })
 
-asking('lets a trader request what its own bots earned, and no more', async () => {
+requesting('lets a trader request what its own bots earned, and no more', async () => {
   const { creator } = await creatorOf(100)
   const [ann, bob] = [await session(creator), await session(creator)]
   await creatorOf(50, ann, creator)
-  assert.is((await ask(creator, 0.01, bob)).status, 409)
-  assert.is((await ask(creator, 40.01, ann)).status, 409)
-  const responses = await Promise.all([ask(creator, 25, ann), ask(creator, 25, ann)])
+  assert.is((await request(creator, 0.01, bob)).status, 409)
+  assert.is((await request(creator, 40.01, ann)).status, 409)
+  const responses = await Promise.all([request(creator, 25, ann), request(creator, 25, ann)])
   assert.equal(responses.map(({ status }) => status).sort(), [200, 409])
   assert.is((await creator.call(listPayouts, { headers: ann })).body.total, 1)
   assert.is((await creator.call(listPayouts, { headers: bob })).body.total, 0)
@@ -101,11 +101,11 @@ earnings('return zeros for a new creator', async () => {
 
 earnings('add up through request, approval, payment and rejection', async () => {
   const { creator, botId } = await creatorOf(100)
-  const [paid, rejected] = [(await ask(creator, 30)).body.payoutId, (await ask(creator, 20)).body.payoutId]
+  const [paid, rejected] = [(await request(creator, 30)).body.payoutId, (await request(creator, 20)).body.payoutId]
   await db.transaction(trx => approvePayout(trx, paid))
   await db.transaction(trx => markPayoutPaid(trx, paid, 'tx 1'))
   await db.transaction(trx => rejectPayout(trx, rejected, 'wrong address'))
-  await ask(creator, 10)
+  await request(creator, 10)
   assert.equal((await creator.call(getCreatorEarnings)).body, {
     availableUsd: 40,
     heldUsd: 10,
@@ -131,11 +131,11 @@ earnings('add up through request, approval, payment and rejection', async () => 
 
 earnings('go below zero by a refund, and are repaid by later sales', async () => {
   const { creator, purchaseId } = await creatorOf(100)
-  await ask(creator, 80)
+  await request(creator, 80)
   const admin = await harness.makePartner({ scopes: ['admin:write'] })
   await admin.call(refundPurchase, { params: { id: purchaseId }, body: { reason: 'fraud' } })
   assert.is((await creator.call(getCreatorEarnings)).body.availableUsd, -80)
-  assert.is((await ask(creator, 0.01)).status, 409)
+  assert.is((await request(creator, 0.01)).status, 409)
   await creatorOf(101, {}, creator)
   assert.is((await creator.call(getCreatorEarnings)).body.availableUsd, 0.8)
 })
@@ -144,7 +144,7 @@ const list = suite('GET /v1/marketplace/creator/payouts')
 
 list('is paged newest first, and shows no party the payouts of others', async () => {
   const { creator } = await creatorOf(100)
-  for (const amountUsd of [1, 2, 3]) await ask(creator, amountUsd)
+  for (const amountUsd of [1, 2, 3]) await request(creator, amountUsd)
   const page = async (number: number) => (await creator.call(listPayouts, { query: { page: number, limit: 2 } })).body
   const amounts = ({ data }: { data: { amountUsd: number }[] }) => data.map(({ amountUsd }) => amountUsd)
   assert.equal([amounts(await page(1)), amounts(await page(2)), amounts(await page(3))], [[3, 2], [1], []])
@@ -159,6 +159,6 @@ list('refuses pages and limits out of bounds', async () => {
 })
 
 list.after(closeAll)
-asking.run()
+requesting.run()
 earnings.run()
 list.run()

@@ -70,7 +70,7 @@ buying("is refused for one's own bot, and for one without a one-time price", asy
   assert.is(monthly.status, 409)
 })
 
-buying('is refused when the wallet cannot pay, telling what is required and there', async () => {
+buying('is refused when the wallet cannot pay, with what is required and there', async () => {
   const { creator, buyer, botId } = await market(19.9, '19.89')
   const { status, body } = await buyer.call(purchaseBot, of(botId))
   assert.is(status, 402)

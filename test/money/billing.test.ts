@@ -107,8 +107,8 @@ checking('charges an upgrade for the rest of the period at once, and its price f
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '2000' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
   await check(new Date('2026-04-10T00:00:00Z'))
-  const asked = { partnerId: partner, plan: 'SCALE', prices, now: new Date('2026-04-25T00:00:00Z') } as const
-  const preview = await previewPlan(db, asked)
+  const terms = { partnerId: partner, plan: 'SCALE', prices, now: new Date('2026-04-25T00:00:00Z') } as const
+  const preview = await previewPlan(db, terms)
   assert.equal([preview.takesEffect, preview.chargeUsd], ['NOW', '375.00'], 'half of 30 days of 750 USD')
   assert.is(await balanceOf(db, `wallet:${partner}`), '1951.00', 'a preview charges nothing')
   const { change } = await changePlan(partner, 'SCALE', '2026-04-25T00:00:00Z', '375.00')

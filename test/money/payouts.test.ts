@@ -29,7 +29,7 @@ async function newCreator(earnedUsd: string): Promise<string> {
   return partnerId
 }
 
-const ask = (partnerId: string, amountUsd: string) =>
+const request = (partnerId: string, amountUsd: string) =>
   db.transaction(trx => requestPayout(trx, { partnerId, amountUsd, destinationAddress }))
 const approve = (id: string) => db.transaction(trx => approvePayout(trx, id))
 const paid = (id: string) => db.transaction(trx => markPayoutPaid(trx, id, 'tx-1'))
@@ -54,14 +54,14 @@ const payouts = suite('payouts')
 
 payouts('are refused beyond what is available, and leave nothing behind', async () => {
   const creator = await newCreator('10')
-  assert.is(await codeOf(ask(creator, '10.01')), 'CONFLICT')
+  assert.is(await codeOf(request(creator, '10.01')), 'CONFLICT')
   assert.equal(await balances(creator), ['10.00', '0.00'])
   assert.is((await listPayouts(db, { partnerId: creator, page: 1, limit: 10 })).total, 0)
 })
 
 payouts('are refused every step their state does not allow', async () => {
   const creator = await newCreator('30')
-  const [one, two] = [(await ask(creator, '10')).payoutId, (await ask(creator, '10')).payoutId]
+  const [one, two] = [(await request(creator, '10')).payoutId, (await request(creator, '10')).payoutId]
   assert.is(await codeOf(paid(one)), 'CONFLICT')
   await approve(one)
   assert.is(await codeOf(approve(one)), 'CONFLICT')
@@ -76,7 +76,7 @@ payouts('are refused every step their state does not allow', async () => {
 
 payouts('hold their amount when requested, and let it leave when paid', async () => {
   const creator = await newCreator('10')
-  const { payoutId, status } = await ask(creator, '7.5')
+  const { payoutId, status } = await request(creator, '7.5')
   assert.is(status, 'REQUESTED')
   assert.equal(await balances(creator), ['2.50', '7.50'])
   assert.is((await approve(payoutId)).status, 'APPROVED')
@@ -88,7 +88,7 @@ payouts('hold their amount when requested, and let it leave when paid', async ()
 
 payouts('release their amount when rejected, also after approval', async () => {
   const creator = await newCreator('10')
-  const { payoutId } = await ask(creator, '10')
+  const { payoutId } = await request(creator, '10')
   await approve(payoutId)
   assert.is((await reject(payoutId)).reason, 'not today')
   assert.equal(await balances(creator), ['10.00', '0.00'])
@@ -96,14 +96,14 @@ payouts('release their amount when rejected, also after approval', async () => {
 
 payouts('never hold more than was earned when many are requested at once', async () => {
   const creator = await newCreator('10')
-  const outcomes = await Promise.all(Array.from({ length: 20 }, () => codeOf(ask(creator, '3'))))
+  const outcomes = await Promise.all(Array.from({ length: 20 }, () => codeOf(request(creator, '3'))))
   assert.is(outcomes.filter(code => code === 'none').length, 3)
   assert.equal(await balances(creator), ['1.00', '9.00'])
 })
 
 payouts('are approved once, and paid once, when five request it at once', async () => {
   const creator = await newCreator('10')
-  const { payoutId } = await ask(creator, '10')
+  const { payoutId } = await request(creator, '10')
   for (const step of [approve, paid]) {
     const outcomes = await Promise.all(Array.from({ length: 5 }, () => codeOf(step(payoutId))))
     assert.equal(outcomes.sort(), ['CONFLICT', 'CONFLICT', 'CONFLICT', 'CONFLICT', 'none'])
@@ -113,7 +113,7 @@ payouts('are approved once, and paid once, when five request it at once', async 
 
 payouts('are decided once when paid and rejected at the same time', async () => {
   const creator = await newCreator('10')
-  const { payoutId } = await ask(creator, '10')
+  const { payoutId } = await request(creator, '10')
   await approve(payoutId)
   const outcomes = await Promise.all([paid, reject, paid, reject].map(step => codeOf(step(payoutId))))
   assert.is(outcomes.filter(code => code === 'none').length, 1)
@@ -132,8 +132,8 @@ payouts('show whether the checksum of their address is right, to the creator and
     [genuine.replace('Q', 'q'), 'FAILED'],
     ['!'.repeat(34), 'FAILED']
   ] as const) {
-    const asked = { partnerId: creator, amountUsd: '1', destinationAddress: address }
-    const payout = await db.transaction(trx => requestPayout(trx, asked))
+    const terms = { partnerId: creator, amountUsd: '1', destinationAddress: address }
+    const payout = await db.transaction(trx => requestPayout(trx, terms))
     assert.is(payout.addressCheck, check)
     assert.is(presentPayout(payout).addressCheck, check)
     const [listed] = (await listPayouts(db, { partnerId: creator, page: 1, limit: 1 })).payouts

@@ -259,7 +259,7 @@ deciding('shows the evidence, adopts the contract named, and a worker follows it
   assert.is(
     (await operator('orders', 'reconcile', orderId, '--adopt', ids[0])).code,
     1,
-    'without --yes nobody was asked'
+    'without --yes nobody was prompted'
   )
   const adopted = await operator('orders', 'reconcile', orderId, '--adopt', ids[0], '--yes')
   assert.is(adopted.code, 0, adopted.text)
@@ -291,7 +291,7 @@ const audit = suite('the audit')
 const reported =
   dialect === 'v3'
     ? 'reports a contract of ours that no order claims, once, and nothing else'
-    : "leaves alone a contract that may be the trader's own: this dialect does not tell"
+    : "leaves alone a contract that may be the trader's own: this dialect does not report it"
 
 audit(reported, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()

@@ -164,7 +164,7 @@ waiting('ends as TRADING_HALTED within a second, and is bought once when it is r
   const [entry] = (await partner.call(listOrders, { query: { traderExternalId: trader.traderExternalId, limit: 1 } }))
     .body.data
   assert.equal([entry.orderId, entry.status, entry.error.error], [refused.orderId, 'FAILED', 'TRADING_HALTED'])
-  assert.is((await partner.call(placeBinaryOrder, { body })).body.orderId, refused.orderId, 'asked again too early')
+  assert.is((await partner.call(placeBinaryOrder, { body })).body.orderId, refused.orderId, 'requested again too early')
   await resume(everything)
   const again = await place(partner, body)
   assert.equal([again.status, again.body.orderId], [200, refused.orderId])

@@ -54,7 +54,7 @@ const deadLetters = (name: QueueName) =>
 const conditions = suite('the schema of job data in SQL')
 
 conditions('requires what the schema requires', async () => {
-  const ask = newId('brokerRequest')
+  const requestId = newId('brokerRequest')
   const order = newId('order')
   const samples: unknown[] = [
     ...[null, 0, 1.5, 'x', true, [], {}, [1], { accountIds: null }, { accountIds: 'a' }, { accountIds: [] }],
@@ -69,9 +69,14 @@ conditions('requires what the schema requires', async () => {
       { orderId: order },
       { orderId: order, after: newId('follow') },
       { orderId: order, after: 1 },
-      { brokerRequestId: ask }
+      { brokerRequestId: requestId }
     ],
-    ...[{ brokerRequestId: `${ask}x` }, { brokerRequestId: 5 }, { brokerRequestId: ask, other: null }, { 'it’s': "'" }],
+    ...[
+      { brokerRequestId: `${requestId}x` },
+      { brokerRequestId: 5 },
+      { brokerRequestId: requestId, other: null },
+      { 'it’s': "'" }
+    ],
     ...[1, 0, 1.5, '1', null].map(revision => ({ deploymentId: newId('deployment'), revision }))
   ]
   for (const name of ['order.place', 'ask', 'copy.fanout', 'template.deploy'] as const) {

@@ -1,6 +1,6 @@
 // test once for each dialect
 // The partner's own markup, as the broker charges it: beside the stake, or from what a win pays and a multiplier's
-// commission. The stake is what was asked, buyPrice what was paid, and neither refuses nor loses a purchase.
+// commission. The stake is what was requested, buyPrice what was paid, and neither refuses nor loses a purchase.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

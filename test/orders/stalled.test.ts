@@ -219,7 +219,7 @@ stalled(
   }
 )
 
-// The other dialect's budgets are not the broker's to tell.
+// The other dialect's budgets are not reported by the broker.
 if (dialect === 'v3')
   stalled(
     'that waits for its turn longer than its permit was never sent, and nobody takes it for in doubt',
