@@ -38,7 +38,7 @@ await trade(ben, day(3, '12:00:01'), {
   asset: 'R_50'
 })
 
-const asking = suite('a window of analytics')
+const windows = suite('a window of analytics')
 
 for (const [query, path] of [
   [{ from: 'yesterday' }, '/query/from'],
@@ -52,14 +52,14 @@ for (const [query, path] of [
   [{ interval: 'minute' }, '/query/interval'],
   [{ accountMode: 'BOTH' }, '/query/accountMode']
 ] as const)
-  asking(`is refused with ${JSON.stringify(query)}, and the parameter named`, async () => {
+  windows(`is refused with ${JSON.stringify(query)}, and the parameter named`, async () => {
     for (const row of [getRevenue, listTraderAnalytics, getActivity]) {
       const { status, body } = await partner.call(row, { query })
       assert.equal([status, body.details?.[0].path], [400, path], row.name)
     }
   })
 
-asking('is by default the last 30 days in UTC, of real money', async () => {
+windows('is by default the last 30 days in UTC, of real money', async () => {
   const { body } = await partner.call(getRevenue, {})
   assert.equal([body.timezone, body.interval, body.data], ['UTC', 'day', []])
   assert.is(Date.parse(body.to) - Date.parse(body.from), 30 * 86_400_000)
@@ -284,7 +284,7 @@ csv('comes only to those who prefer it, and refusals are JSON', async () => {
 })
 
 csv.after(closeAll)
-asking.run()
+windows.run()
 revenue.run()
 traders.run()
 activity.run()

@@ -80,7 +80,7 @@ const totals = suite('running totals of traders')
 totals('count what changed late once, before and after they are made anew', async () => {
   await addUp()
   const nowMs = Date.now()
-  const ask = async () => {
+  const compare = async () => {
     for (const accountMode of ['REAL', 'DEMO', 'ALL'] as const)
       for (const sort of traderSorts) {
         const window = {
@@ -101,12 +101,12 @@ totals('count what changed late once, before and after they are made anew', asyn
   await db.raw(`update orders set pnl = pnl + 1, markup = 0.5, closed_at = closed_at - interval '1 day'
                  where phase = 'closed' and closed_at < now() - interval '20 days'
                    and trader_id = (select trader_id from orders where phase = 'closed' group by trader_id order by count(*) limit 1)`)
-  await ask()
+  await compare()
   // Not before the days that they are made from.
   await addUpTotals(db, { limit: 256 })
-  await ask()
+  await compare()
   await addUp()
-  await ask()
+  await compare()
   assert.equal(await verify(), [])
 })
 

@@ -11,12 +11,12 @@ import { changeOrders, differencesOf, insertRandomOrders, questionOf, random } f
 closeOnSignals()
 
 const setting = (name: string, otherwise: number) => Number(process.env[name] || otherwise)
-const asked = setting('QUESTIONS', 10_000)
+const questionCount = setting('QUESTIONS', 10_000)
 const seed = setting('SEED', 1)
 const limitMs = setting('MINUTES', Number.POSITIVE_INFINITY) * 60_000
 const DAYS = 200
 const ADDERS = 2
-const ASKED_BETWEEN_KILLS = 25
+const QUESTIONS_BETWEEN_KILLS = 25
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -44,12 +44,12 @@ for (let i = 0; i < ADDERS; i++) adders.push(startAdder())
 const next = random(seed)
 const startedAt = performance.now()
 let [kills, differing] = [0, 0]
-for (let done = 1, over = false; done <= asked && !over; done++) {
-  over = done === asked || performance.now() - startedAt > limitMs
+for (let done = 1, over = false; done <= questionCount && !over; done++) {
+  over = done === questionCount || performance.now() - startedAt > limitMs
   if (done % 3 === 0) await changeOrders(db, partner, next)
   if (done % 50 === 0) await insertRandomOrders(db, { traders, count: 5, days: 1, seconds: 1800 })
   if (done % 200 === 0) await insertRandomOrders(db, { traders, count: 5, days: DAYS })
-  if (done % ASKED_BETWEEN_KILLS === 0) {
+  if (done % QUESTIONS_BETWEEN_KILLS === 0) {
     const index = Math.floor(next() * adders.length)
     adders[index]?.kill('SIGKILL')
     adders[index] = startAdder()

@@ -13,11 +13,11 @@ const withBreak: DaySessions = { open: ['08:00:00', '13:30:00'], close: ['12:00:
 
 /** Tables by day; days not named have the weekday's. 2026-09-26 is a Saturday. */
 function clocked(now: string, tables: Record<string, DaySessions>) {
-  const clock = { now: at(now), asked: [] as string[], tables: { ...tables } }
+  const clock = { now: at(now), requestedDays: [] as string[], tables: { ...tables } }
   const walker = new Hours({
     now: async () => clock.now,
     tradingDay: async day => {
-      clock.asked.push(day)
+      clock.requestedDays.push(day)
       const weekend = [0, 6].includes(new Date(`${day}T00:00:00Z`).getUTCDay())
       return new Map([['X', clock.tables[day] ?? (weekend ? closed : withBreak)]])
     }
@@ -34,7 +34,7 @@ hours('is not known when eight days have no session', async () => {
   const never = Object.fromEntries(Array.from({ length: 9 }, (_, day) => [`2026-09-${String(day + 10)}`, closed]))
   const { clock, walker } = clocked('2026-09-10T10:00:00', never)
   assert.is(await walker.secondsUntilOpen('X'), null)
-  assert.is(clock.asked.length, 8)
+  assert.is(clock.requestedDays.length, 8)
 })
 
 hours('is 0 while a session lasts, its last second included', async () => {
@@ -76,16 +76,16 @@ hours('applies events to their days, and to the sessions they cut', () => {
 hours('walks over the weekend to Monday', async () => {
   const { clock, walker } = clocked('2026-09-25T18:00:00', {})
   assert.is(await walker.secondsUntilOpen('X'), at('2026-09-28T08:00:00') - at('2026-09-25T18:00:00'))
-  assert.equal(clock.asked, ['2026-09-25', '2026-09-26', '2026-09-27', '2026-09-28'])
+  assert.equal(clock.requestedDays, ['2026-09-25', '2026-09-26', '2026-09-27', '2026-09-28'])
 })
 
 hours('requests a day once, and again after midnight', async () => {
   const { clock, walker } = clocked('2026-09-25T18:00:00', {})
   await Promise.all([walker.secondsUntilOpen('X'), walker.secondsUntilOpen('X')])
-  assert.is(clock.asked.length, 4)
+  assert.is(clock.requestedDays.length, 4)
   clock.now = at('2026-09-26T00:00:01')
   await walker.secondsUntilOpen('X')
-  assert.equal(clock.asked.slice(4), ['2026-09-26', '2026-09-27', '2026-09-28'])
+  assert.equal(clock.requestedDays.slice(4), ['2026-09-26', '2026-09-27', '2026-09-28'])
 })
 
 hours(
@@ -94,7 +94,7 @@ hours(
     const { clock, walker } = clocked('2026-09-25T10:00:00', {})
     await walker.secondsUntilOpen('X')
     assert.is(await walker.secondsUntilReopening('X'), null, 'nothing new within the minute')
-    assert.is(clock.asked.length, 1)
+    assert.is(clock.requestedDays.length, 1)
     clock.now += 61
     clock.tables['2026-09-25'] = { open: ['11:00:00'], close: ['17:00:00'] }
     assert.is(await walker.secondsUntilReopening('X'), 3_539)

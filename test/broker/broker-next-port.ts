@@ -54,9 +54,9 @@ export async function startRest(
   headers: Record<string, string> = {},
   socketPort?: string
 ) {
-  const rest = { base: '', asked: 0, close: async () => {} }
+  const rest = { base: '', requests: 0, close: async () => {} }
   const server = createServer((_request, response) => {
-    rest.asked += 1
+    rest.requests += 1
     response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(JSON.stringify(body))
   })
   const upgraded = new Set<Duplex>()

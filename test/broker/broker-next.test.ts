@@ -81,12 +81,12 @@ opening('believes no address that is not secure, and follows no redirect', async
   for (const url of addresses) {
     const rest = await startRest(200, { data: { url } })
     const base = url.startsWith('ws:') ? rest.base.replace('http:', 'https:') : rest.base
-    const asked = new Rest({ base, appIdHeader }).socketAddress({
+    const address = new Rest({ base, appIdHeader }).socketAddress({
       appId: appIds.next,
       accountId: 'CR1',
       token: 'some-token'
     })
-    const error = await failure(asked)
+    const error = await failure(address)
     assert.equal([error.code, error.rejected, error.ran], ['BROKER_UPSTREAM', false, 'no'], url)
     await rest.close()
   }
@@ -100,7 +100,7 @@ opening('believes no address that is not secure, and follows no redirect', async
     })
   )
   assert.is(error.code, 'BROKER_UPSTREAM')
-  assert.is(elsewhere.asked, 0)
+  assert.is(elsewhere.requests, 0)
   for (const each of [moved, elsewhere]) await each.close()
 })
 
@@ -110,11 +110,11 @@ budgets('leave the last calls of a user unspent: it waits, and is refused before
   const own = await startSimulator({})
   const rest = new Rest({ base: own.nextUrl, appIdHeader })
   const account = newNextAccount()
-  const asking = { appId: appIds.next, accountId: account.accountId, token: await account.token() }
+  const requested = { appId: appIds.next, accountId: account.accountId, token: await account.token() }
   let granted = 0
   let error: BrokerError | undefined
   while (error === undefined && granted < 100) {
-    error = await rest.socketAddress(asking).then(
+    error = await rest.socketAddress(requested).then(
       () => void granted++,
       each => each
     )
@@ -131,24 +131,24 @@ budgets('leave the last calls of a user unspent: it waits, and is refused before
 budgets("of the machine's address is as large as it was granted", async () => {
   const own = await startSimulator({ limits: 'off' })
   const rest = new Rest({ base: own.nextUrl, appIdHeader, callsPerMinute: 3 })
-  const ask = async () => {
+  const requestAddress = async () => {
     const { accountId, token } = newNextAccount()
     return rest.socketAddress({ appId: appIds.next, accountId, token: await token() })
   }
-  for (let granted = 0; granted < 3; granted++) await ask()
-  assert.is((await failure(ask())).brokerCode, 'QuotaExhausted')
+  for (let granted = 0; granted < 3; granted++) await requestAddress()
+  assert.is((await failure(requestAddress())).brokerCode, 'QuotaExhausted')
   await own.close()
 })
 
 budgets('of the address is left alone for a while after any refusal: whose limit it was is not known', async () => {
   const busy = await startRest(429, {})
   const rest = new Rest({ base: busy.base, appIdHeader })
-  const ask = (token: string) => rest.socketAddress({ appId: appIds.next, accountId: 'CR1', token })
-  assert.is((await failure(ask('one-user'))).brokerCode, 'RateLimit')
+  const requestAddress = (token: string) => rest.socketAddress({ appId: appIds.next, accountId: 'CR1', token })
+  assert.is((await failure(requestAddress('one-user'))).brokerCode, 'RateLimit')
   const startedAt = performance.now()
-  assert.is((await failure(ask('another-user'))).brokerCode, 'RateLimit')
+  assert.is((await failure(requestAddress('another-user'))).brokerCode, 'RateLimit')
   assert.ok(performance.now() - startedAt >= 2_000)
-  assert.is(busy.asked, 2)
+  assert.is(busy.requests, 2)
   await busy.close()
 })
 

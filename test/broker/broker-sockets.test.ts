@@ -187,14 +187,14 @@ calls('is written in the very turn in which its permission was given', async () 
 calls('has not run when the connection is already gone, before its permission is requested', async () => {
   const { connection, close } = await connected(() => undefined)
   connection.close()
-  let asked = false
+  let permitted = false
   const beforeSend = () => {
-    asked = true
+    permitted = true
   }
   const error = await failure(connection.call({ buy: '1' }, { ...order, beforeSend }))
   assert.is(error.brokerCode, 'NotConnected')
   assert.is(error.ran, 'no')
-  assert.not(asked)
+  assert.not(permitted)
   await close()
 })
 
@@ -251,8 +251,8 @@ calls('gets its own response, whatever the order they come in', async () => {
     waiting.unshift(() => reply(socket, frame, { balance: { of: frame.account } }))
     if (waiting.length === 20) for (const respond of waiting) respond()
   })
-  const asked = Array.from({ length: 20 }, (_, at) => connection.call({ balance: 1, account: `A${at}` }, read))
-  const responses = await Promise.all(asked)
+  const sent = Array.from({ length: 20 }, (_, at) => connection.call({ balance: 1, account: `A${at}` }, read))
+  const responses = await Promise.all(sent)
   assert.equal(
     responses.map(each => (each.balance as { of: string }).of),
     Array.from({ length: 20 }, (_, at) => `A${at}`)

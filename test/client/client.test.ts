@@ -48,10 +48,10 @@ async function makeClient() {
 
 /** Drops so many responses that match from now on. */
 function dropResponses(count: number, to: string): void {
-  let asked = false
+  let matching = false
   relay.passing = (what, text) => {
-    if (what === 'request') asked = text.includes(to)
-    if (what === 'request' || !asked || count === 0) return true
+    if (what === 'request') matching = text.includes(to)
+    if (what === 'request' || !matching || count === 0) return true
     count -= 1
     return false
   }

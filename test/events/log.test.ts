@@ -373,10 +373,10 @@ types('a payout is approved, paid or rejected', async () => {
   const botId = await makeBot(creator, { oneTimePriceUsd: 50 })
   await fund(harness, buyer, '100')
   await buyer.call(purchaseBot, { params: { id: botId } })
-  const ask = async () =>
+  const requestOne = async () =>
     (await creator.call(requestPayout, { body: { amountUsd: 10.5, destinationAddress: 'T'.repeat(34) } })).body.payoutId
   const shown = async () => (await creator.call(listPayouts)).body.data[0]
-  const [one, two] = [await ask(), await ask()]
+  const [one, two] = [await requestOne(), await requestOne()]
   const approved = await since(creator, () => approvePayout(db, two))
   assert.equal([typesOf(approved), approved[0]?.data], [['payout.approved'], await shown()])
   const paid = await since(creator, () => db.transaction(trx => markPayoutPaid(trx, two, 'tx 1')))

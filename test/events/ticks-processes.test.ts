@@ -14,7 +14,7 @@ import { type Client, openClient } from './client.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
-// At their real pace, so that the seconds tell ticks apart.
+// At their real pace, so that the seconds distinguish ticks.
 const simulator = await startSimulator({ limits: 'off' })
 onClose(() => simulator.close())
 const redis = await startRedis()
@@ -79,7 +79,7 @@ for (const [name, more] of [['PostgreSQL', {}], ...(redis ? [['Redis', { REDIS_U
       assert.equal(epochs, [...new Set(epochs)].sort())
     }
     for (const client of clients) client.close()
-    await until('nothing to be asked of the broker', () => streamed() === 0, TAKE_OVER_MS)
+    await until('nothing to be subscribed to at the broker', () => streamed() === 0, TAKE_OVER_MS)
     for (const process of [...workers.values(), ...apis]) process.kill('SIGTERM')
     await Promise.all([...workers.values(), ...apis].map(({ ended }) => ended))
   })

@@ -123,10 +123,10 @@ partners('set-plan shows what a change costs, and from when, before it changes a
   const reference = `fee:${partnerId}:${start.toISOString()}`
   const fee = { reference, kind: 'plan_fee' as const, details: {} }
   await transfer(services.db, { ...fee, entries: move(accounts.wallet(partnerId), accounts.fees, '49') })
-  const asked = await run('partners', 'set-plan', partnerId, 'PRO')
-  assert.is(asked.exitCode, 1)
-  assert.match(asked.stderr, /LAUNCH becomes PRO at once: (100|99\.99) USD now for the time until then, and from /)
-  assert.match(asked.stderr, `from ${end.toISOString()} on 199 USD a month. Change the plan of ${partnerId}?`)
+  const prompted = await run('partners', 'set-plan', partnerId, 'PRO')
+  assert.is(prompted.exitCode, 1)
+  assert.match(prompted.stderr, /LAUNCH becomes PRO at once: (100|99\.99) USD now for the time until then, and from /)
+  assert.match(prompted.stderr, `from ${end.toISOString()} on 199 USD a month. Change the plan of ${partnerId}?`)
   assert.is((await me(key)).body.plan, 'LAUNCH')
   const changed = await document('partners', 'set-plan', partnerId, 'PRO', '--yes')
   assert.ok([100, 99.99].includes(changed.chargedUsd), String(changed.chargedUsd))

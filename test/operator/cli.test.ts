@@ -150,15 +150,15 @@ questions('comes with the name of who acts, where no setting has it, which is lo
   const target = ['audit', 'list', '--target', partnerId, '--json']
   const actors = async () => (await run(...target)).json.data.map(({ actor }: { actor: string }) => actor)
   const account = `cli:${userInfo().username}`
-  // Without a terminal nobody is asked, and OPERATOR_NAME is believed.
+  // Without a terminal nobody is prompted, and OPERATOR_NAME is believed.
   assert.is((await operator({ ...env, OPERATOR_NAME: 'Bob' }, 'partners', 'resume', partnerId)).exitCode, 1)
   const named = ['partners', 'set-limit', partnerId, '--per-key']
   assert.is((await operator({ ...env, OPERATOR_NAME: 'Bob' }, ...named, '60')).exitCode, 0)
   assert.is((await run(...named, '61')).exitCode, 0)
   assert.equal(await actors(), [account, `${account} (Bob)`])
-  const asked = await onTerminal(`${named.join(' ')} 62`, 'Anna Ek\r', { name: '', prompt: /Who acts/ })
-  if (asked.exitCode === undefined) return console.log('SKIPPED: who acts, on a terminal: there is no `script` here')
-  assert.is(asked.exitCode, 0, asked.output)
+  const prompted = await onTerminal(`${named.join(' ')} 62`, 'Anna Ek\r', { name: '', prompt: /Who acts/ })
+  if (prompted.exitCode === undefined) return console.log('SKIPPED: who acts, on a terminal: there is no `script` here')
+  assert.is(prompted.exitCode, 0, prompted.output)
   assert.equal((await actors())[0], `${account} (Anna Ek)`)
   // A reading command prompts nobody.
   const read = await onTerminal(`partners show ${partnerId}`, '', { name: '' })
@@ -169,7 +169,7 @@ questions('comes with the name of who acts, where no setting has it, which is lo
   assert.match(wrong.stderr, /^Wrong configuration: OPERATOR_NAME/)
 })
 
-/** Runs a command on a pseudo-terminal and types `keys` once it has asked. */
+/** Runs a command on a pseudo-terminal and types `keys` once it has prompted. */
 async function onTerminal(
   args: string,
   keys: string,

@@ -109,10 +109,10 @@ reading('bounds what it returns, and has no tool to place without leave', async 
 
 reading('places, repeats and closes on a DEMO account', async () => {
   const client = await connect({ allowOrders: true })
-  const asked = order()
-  const placed = await use(client, 'placeBinaryOrder', asked)
+  const requested = order()
+  const placed = await use(client, 'placeBinaryOrder', requested)
   assert.is(placed.isError, false, placed.text)
-  const again = await use(client, 'placeBinaryOrder', asked)
+  const again = await use(client, 'placeBinaryOrder', requested)
   assert.is(JSON.parse(again.text).orderId, JSON.parse(placed.text).orderId)
   const open = await use(client, 'placeBinaryOrder', order({ duration: 1, durationUnit: 'h' }))
   const closed = await use(client, 'closeOrder', { id: JSON.parse(open.text).orderId })

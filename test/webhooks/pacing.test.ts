@@ -263,22 +263,22 @@ leaving('by an event after its last attempt, which is FAILED then', () => {
   assert.is(endpoint.next(now), undefined)
 })
 
-const asking = suite('Retry-After')
+const pausing = suite('Retry-After')
 
-asking('is read as seconds or as a date, and is an hour at most', async () => {
+pausing('is read as seconds or as a date, and is an hour at most', async () => {
   const receiver = await openReceiver()
   const requests = openRequests({ allowPrivate: true })
   onClose(async () => requests.close())
-  const asked = async (text: string) => {
+  const pauseOf = async (text: string) => {
     receiver.respond = (_received, response) => response.writeHead(503, { 'retry-after': text }).end()
     return (await requests.post(receiver.url, {}, '{}')).retryAfterS
   }
-  assert.is(await asked('120'), 120)
-  assert.is(await asked('999999'), 3600)
-  const by = (await asked(new Date(Date.now() + 600_000).toUTCString())) ?? 0
+  assert.is(await pauseOf('120'), 120)
+  assert.is(await pauseOf('999999'), 3600)
+  const by = (await pauseOf(new Date(Date.now() + 600_000).toUTCString())) ?? 0
   assert.ok(by > 500 && by <= 600, `${by}`)
-  assert.is(await asked(new Date(Date.now() - 600_000).toUTCString()), 0)
-  assert.is(await asked('soon'), null)
+  assert.is(await pauseOf(new Date(Date.now() - 600_000).toUTCString()), 0)
+  assert.is(await pauseOf('soon'), null)
 })
 
 const sharing = suite('a worker')
@@ -503,5 +503,5 @@ sharing('signs with a rotated secret until its day is over', async () => {
 sharing.after(closeAll)
 windows.run()
 leaving.run()
-asking.run()
+pausing.run()
 sharing.run()
