@@ -36,8 +36,8 @@ const turn = () => new Promise(resolve => setImmediate(resolve))
 
 sharing('serves all calls that come before a run begins with that run', async () => {
   const { runs, run } = gate()
-  const ask = share(run)
-  const all = Promise.all([ask('a'), ask('a'), ask('a')])
+  const read = share(run)
+  const all = Promise.all([read('a'), read('a'), read('a')])
   await turn()
   assert.is(runs.length, 1)
   runs[0]?.end('first')
@@ -46,17 +46,17 @@ sharing('serves all calls that come before a run begins with that run', async ()
 
 sharing('never returns a run that began before the call, and runs one at a time', async () => {
   const { runs, run } = gate()
-  const ask = share(run)
-  const early = ask('a')
+  const read = share(run)
+  const early = read('a')
   await turn()
-  const late = Promise.all([ask('a'), ask('a')])
+  const late = Promise.all([read('a'), read('a')])
   await turn()
   assert.is(runs.length, 1)
   runs[0]?.end('first')
   assert.is(await early, 'first')
   await turn()
   assert.is(runs.length, 2)
-  const last = ask('a')
+  const last = read('a')
   runs[1]?.end('second')
   assert.equal(await late, ['second', 'second'])
   await turn()
@@ -66,14 +66,14 @@ sharing('never returns a run that began before the call, and runs one at a time'
 
 sharing('keeps keys apart, and gives a failure to its own callers alone', async () => {
   const { runs, run } = gate()
-  const ask = share(run)
-  const [a, b] = [ask('a'), ask('b')]
+  const read = share(run)
+  const [a, b] = [read('a'), read('b')]
   await turn()
   assert.equal(
     runs.map(({ key }) => key),
     ['a', 'b']
   )
-  const next = ask('a')
+  const next = read('a')
   runs[0]?.fail(new Error('away'))
   assert.is(await a.catch((error: Error) => error.message), 'away')
   await turn()

@@ -25,7 +25,7 @@ onClose(() => simulator.close())
 const harness = await openHarness({ env: brokerEnv(simulator) })
 const firstWorker = await startTestWorker(harness.env)
 
-const asking = suite('beside a partner with 260 slow balances')
+const beside = suite('beside a partner with 260 slow balances')
 const SLOW = 260
 const SLOW_MS = 9000
 
@@ -52,7 +52,7 @@ async function buy(by = quick, { traderExternalId } = trader): Promise<string> {
   return body.orderId
 }
 
-asking('another one’s sale, balance and order are served at once, and its own sale as well', async () => {
+beside('another one’s sale, balance and order are served at once, and its own sale as well', async () => {
   const orderId = await buy()
   const own = await buy(slow, await slow.makeTrader())
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: SLOW_MS })
@@ -64,7 +64,7 @@ asking('another one’s sale, balance and order are served at once, and its own 
       return status
     })
   )
-  await until('the balances to be asked for', async () => {
+  await until('the balances to be requested', async () => {
     const row = await harness.services
       .db('broker_requests')
       .where({ partner_id: slow.partnerId })
@@ -94,7 +94,7 @@ asking('another one’s sale, balance and order are served at once, and its own 
 const BEGUN = 104
 const BEGUN_MS = 2000
 
-asking('those that wait for a place of a worker that stops are left to another worker', async () => {
+beside('those that wait for a place of a worker that stops are left to another worker', async () => {
   const { db } = harness.services
   await db('broker_requests').where({ partner_id: slow.partnerId }).del()
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: BEGUN_MS })
@@ -355,4 +355,4 @@ exchanging('another one’s requests are served at once', async () => {
 })
 
 exchanging.after(closeAll)
-for (const tests of [asking, waiting, placing, pacing, exchanging]) tests.run()
+for (const tests of [beside, waiting, placing, pacing, exchanging]) tests.run()

@@ -120,14 +120,14 @@ repeating('is tried anew after a refusal, with whatever body', async () => {
 
 repeating('is a new request after 24 hours, when the response is deleted', async () => {
   const key = randomUUID()
-  const ask = () => partner.call(createCommunityBot, { body: bot('daily'), ...under(key) })
+  const create = () => partner.call(createCommunityBot, { body: bot('daily'), ...under(key) })
   const age = () =>
     db('idempotency_keys')
       .where({ key })
       .update({ created_at: db.raw("now() - interval '25 hours'") })
-  await ask()
+  await create()
   await age()
-  assert.is((await ask()).headers.get('idempotent-replayed'), null)
+  assert.is((await create()).headers.get('idempotent-replayed'), null)
   assert.is(await botsNamed('daily'), 2)
   await age()
   await deleteOldKeys(db)
@@ -212,8 +212,8 @@ secrets('are sealed anew when the token keys change', async () => {
 
 crashing('is taken over by its repeat when its lease has ended, and not before', async () => {
   const key = randomUUID()
-  const ask = () => partner.call(createCommunityBot, { body: bot('crashed'), ...under(key) })
-  await ask()
+  const create = () => partner.call(createCommunityBot, { body: bot('crashed'), ...under(key) })
+  await create()
   // As a process leaves it that dies before its transaction commits.
   const left = { answered_at: null, answer: null, token_key_id: null }
   const leased = (until: string) =>
@@ -221,9 +221,9 @@ crashing('is taken over by its repeat when its lease has ended, and not before',
       .where({ key })
       .update({ ...left, leased_until: db.raw(until) })
   await leased("now() + interval '1 minute'")
-  assert.is((await ask()).body.error, 'IDEMPOTENCY_IN_PROGRESS')
+  assert.is((await create()).body.error, 'IDEMPOTENCY_IN_PROGRESS')
   await leased("now() - interval '1 second'")
-  assert.equal([(await ask()).status, (await ask()).headers.get('idempotent-replayed')], [200, 'true'])
+  assert.equal([(await create()).status, (await create()).headers.get('idempotent-replayed')], [200, 'true'])
 })
 
 crashing('leaves neither effect nor response when its lease was lost before the end', async () => {
@@ -234,8 +234,8 @@ crashing('leaves neither effect nor response when its lease was lost before the 
     partner: { partnerId: partner.partnerId } as never,
     requested: { party: partner.partnerId, params: {}, query: {}, body },
     async handle(opened) {
-      const asked = { partner: { partnerId: partner.partnerId }, params: {}, query: {}, body }
-      const response = await createCommunityBot.handle(asked as never, opened)
+      const request = { partner: { partnerId: partner.partnerId }, params: {}, query: {}, body }
+      const response = await createCommunityBot.handle(request as never, opened)
       await db('idempotency_keys').where({ key }).update({ holder: randomUUID() })
       return response
     }

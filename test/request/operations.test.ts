@@ -1,4 +1,4 @@
-// What holds for every operation, asked of each row of the table: credentials, scopes, broken requests, the
+// What holds for every operation, tested with each row of the table: credentials, scopes, broken requests, the
 // description, methods and paths, and that nobody reaches what is another partner's.
 import { readFileSync } from 'node:fs'
 import { glob } from 'node:fs/promises'
@@ -31,7 +31,7 @@ const params = (row: Operation) =>
 const credentials = (row: Operation, key = partner.key): Record<string, string> =>
   row.auth === 'session' ? { cookie } : { authorization: `Bearer ${key}` }
 
-const ask = (row: Operation, input: CallInput = {}) => call(address, row, { params: params(row), ...input })
+const send = (row: Operation, input: CallInput = {}) => call(address, row, { params: params(row), ...input })
 
 const table = suite('the table')
 const credential = suite('credentials')
@@ -91,7 +91,7 @@ credential('that is missing, malformed, unknown or of the wrong kind is 401', as
       row.auth === 'session' ? { authorization: `Bearer ${partner.key}` } : { cookie }
     ]
     for (const headers of invalidHeaders) {
-      const response = await ask(row, { headers })
+      const response = await send(row, { headers })
       assert.is(response.status, 401, `${row.name} ${JSON.stringify(headers)}`)
       assert.is(response.body.error, 'UNAUTHENTICATED')
     }
@@ -103,8 +103,8 @@ credential(
   async () => {
     for (const row of operations.filter(({ auth, actor }) => auth === 'trader' || actor)) {
       const headers = { authorization: `Bearer ${partner.key}` }
-      if (row.auth === 'trader') assert.is((await ask(row, { headers })).status, 401, row.name)
-      const response = await ask(row, { headers: { ...headers, 'x-trader-session': newToken() } })
+      if (row.auth === 'trader') assert.is((await send(row, { headers })).status, 401, row.name)
+      const response = await send(row, { headers: { ...headers, 'x-trader-session': newToken() } })
       assert.equal([response.status, response.body.error], [401, 'UNAUTHENTICATED'], row.name)
     }
   }
@@ -113,7 +113,7 @@ credential(
 credential('without the scope of the row is 403, and names the scope', async () => {
   for (const row of operations.filter(({ scope }) => scope !== null)) {
     const { key } = await keyWith(allScopes.filter(scope => scope !== row.scope))
-    const response = await ask(row, { headers: { authorization: `Bearer ${key}` } })
+    const response = await send(row, { headers: { authorization: `Bearer ${key}` } })
     assert.equal(
       [response.status, response.body.error, response.body.requiredScope],
       [403, 'INSUFFICIENT_SCOPE', row.scope],
@@ -134,7 +134,7 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
   for (const row of operations.filter(({ body, auth }) => body && auth !== 'trader')) {
     const headers = credentials(row)
     const required = (row.body?.required ?? []) as string[]
-    const empty = await ask(row, { headers, body: {} })
+    const empty = await send(row, { headers, body: {} })
     if (required.length > 0) {
       assert.is(empty.status, 400, row.name)
       const named = (empty.body.details as { path: string }[]).map(({ path }) => path)
@@ -147,10 +147,10 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
       ['{"a":', 'MALFORMED_JSON'],
       [`{"a":"${'x'.repeat(1_050_000)}"}`, 'PAYLOAD_TOO_LARGE']
     ] as const) {
-      const response = await ask(row, { headers, body })
+      const response = await send(row, { headers, body })
       assert.is(response.body.error, code, `${row.name} ${body.slice(0, 20)}`)
     }
-    const form = await ask(row, { headers: { ...headers, 'content-type': 'text/plain' }, body: '{}' })
+    const form = await send(row, { headers: { ...headers, 'content-type': 'text/plain' }, body: '{}' })
     assert.is(form.body.error, 'UNSUPPORTED_MEDIA_TYPE', row.name)
   }
 })
@@ -160,7 +160,7 @@ broken('texts that cannot be kept are 400 and named: U+0000, half a surrogate pa
     const headers = credentials(row)
     for (const text of ['a\u0000', 'a\ud800', '\udc00a']) {
       for (const [path, body] of row.body ? spoilt(row.body, text) : []) {
-        const response = await ask(row, { headers, body })
+        const response = await send(row, { headers, body })
         assert.is(response.status, 400, `${row.name} ${path}`)
         assert.ok(
           response.body.details.some((detail: { path: string }) => detail.path === path),
@@ -170,7 +170,7 @@ broken('texts that cannot be kept are 400 and named: U+0000, half a surrogate pa
     }
     for (const [name, { type }] of Object.entries((row.query?.properties ?? {}) as Record<string, { type: string }>)) {
       if (type !== 'string') continue
-      const response = await ask(row, { headers, query: { [name]: 'a\u0000' } })
+      const response = await send(row, { headers, query: { [name]: 'a\u0000' } })
       assert.equal([response.status, response.body.details[0].path], [400, `/query/${name}`], row.name)
     }
   }
@@ -207,13 +207,13 @@ broken('queries are 400 and name the parameter', async () => {
   for (const row of operations) {
     const known = (row.query?.properties ?? {}) as Record<string, { type: string; enum?: string[] }>
     for (const name of (row.query?.required ?? []) as string[]) {
-      const response = await ask(row, { headers: credentials(row) })
+      const response = await send(row, { headers: credentials(row) })
       assert.equal([response.status, response.body.details[0].path], [400, `/query/${name}`], row.name)
     }
     for (const [name, { type, enum: values }] of Object.entries(known)) {
       if (type !== 'integer' && !values) continue
       for (const value of ['nonsense', '9'.repeat(400)]) {
-        const response = await ask(row, { headers: credentials(row), query: { [name]: value } })
+        const response = await send(row, { headers: credentials(row), query: { [name]: value } })
         assert.equal([response.status, response.body.details?.[0].path], [400, `/query/${name}`], row.name)
       }
     }

@@ -36,7 +36,7 @@ function openShared() {
   })
   // No account has such a key, so that each test has its own.
   const key = newId('account')
-  const ask = (timeoutMs = LONG_MS, signal: AbortSignal = nobody) =>
+  const request = (timeoutMs = LONG_MS, signal: AbortSignal = nobody) =>
     send({ kind: 'balance', key, data: { accountRowId: key }, timeoutMs }, signal).catch(
       (error: { code: string }) => error.code
     )
@@ -44,18 +44,18 @@ function openShared() {
     until(`row ${count} to be stored`, async () => stored.length === count && stored[count - 1]) as Promise<string>
   const finish = async (id: string, end: (id: string) => Promise<string | undefined>) =>
     bus.publish((await end(id)) as string, 'ask', id)
-  return { stored, calls: () => calls, reads: () => reads, ask, row, finish }
+  return { stored, calls: () => calls, reads: () => reads, request, row, finish }
 }
 
 tests('share one row and one wait for it; whoever comes after its end is given another', async () => {
-  const { stored, reads, ask, row, finish } = openShared()
-  const all = Array.from({ length: 200 }, () => ask())
+  const { stored, reads, request, row, finish } = openShared()
+  const all = Array.from({ length: 200 }, () => request())
   const id = await row(1)
   await finish(id, id => storeResponse(db, id, { balance: '1' }))
   for (const response of await Promise.all(all)) assert.equal(response, { balance: '1' })
   assert.equal(stored, [id])
   assert.ok(reads() < all.length / 10, `${reads()} reads`)
-  const next = ask()
+  const next = request()
   const second = await row(2)
   assert.is.not(second, id)
   await finish(second, id => storeRefusal(db, id, { code: 'MARKET_CLOSED', message: 'Closed.' }))
@@ -63,22 +63,22 @@ tests('share one row and one wait for it; whoever comes after its end is given a
 })
 
 tests('are not given up with the one that came first: each has its own time, and its own caller', async () => {
-  const { calls, ask, row, finish } = openShared()
+  const { calls, request, row, finish } = openShared()
   const gone = new AbortController()
-  const [hasty, left, patient] = [ask(100), ask(LONG_MS, gone.signal), ask()]
+  const [hasty, left, patient] = [request(100), request(LONG_MS, gone.signal), request()]
   assert.is(calls(), 2, 'one whose time is over long before is not joined, the other is')
   gone.abort()
   assert.is(await left, 'BROKER_UPSTREAM')
   assert.is(await hasty, 'BROKER_UPSTREAM')
-  const joined = ask()
+  const joined = request()
   const id = await row(2)
   await finish(id, id => storeResponse(db, id, { balance: '2' }))
   assert.equal(await Promise.all([patient, joined]), [{ balance: '2' }, { balance: '2' }])
 })
 
 tests('are stored again once when their row is lost, as in a crash of the database', async () => {
-  const { stored, ask, row, finish } = openShared()
-  const all = [ask(), ask(), ask()]
+  const { stored, request, row, finish } = openShared()
+  const all = [request(), request(), request()]
   const lost = await row(1)
   await db('broker_requests').where({ id: lost }).del()
   bus.publish(bus.replyChannel, 'ask', lost)
@@ -89,13 +89,13 @@ tests('are stored again once when their row is lost, as in a crash of the databa
 })
 
 tests('are read no more when all who waited are gone', async () => {
-  const { reads, ask, row } = openShared()
+  const { reads, request, row } = openShared()
   const gone = new AbortController()
-  const all = [ask(LONG_MS, gone.signal), ask(LONG_MS, gone.signal)]
+  const all = [request(LONG_MS, gone.signal), request(LONG_MS, gone.signal)]
   await row(1)
   gone.abort()
   assert.equal(await Promise.all(all), ['BROKER_UPSTREAM', 'BROKER_UPSTREAM'])
-  const next = ask()
+  const next = request()
   await row(2)
   assert.ok(reads() <= 4, `${reads()} reads`)
   void next

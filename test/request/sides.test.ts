@@ -49,14 +49,14 @@ const ways = [
   {
     to: 'the live side with a test key',
     owner: first.live,
-    asking: first.test,
+    requester: first.test,
     crossings: await makeCrossings(harness, first.live, first.test),
     published: await makeBot(first.live, { oneTimePriceUsd: 1, monthlyPriceUsd: 1 })
   },
   {
     to: 'the test side with a live key',
     owner: second.test,
-    asking: second.live,
+    requester: second.live,
     crossings: await makeCrossings(harness, second.test, second.live, { creator }),
     published: await makeBot(second.test, { oneTimePriceUsd: 1, monthlyPriceUsd: 1 })
   }
@@ -64,7 +64,7 @@ const ways = [
 await services.usage.flush()
 await services.requests.flush()
 
-for (const { to, owner, asking, crossings, published } of ways) {
+for (const { to, owner, requester, crossings, published } of ways) {
   const others: Record<string, Partial<Crossing>> = {
     exchangeTokens: { expected: 'VALIDATION_FAILED' },
     refundPurchase: { expected: 'NOT_FOUND' },
@@ -81,7 +81,7 @@ for (const { to, owner, asking, crossings, published } of ways) {
     crossing(`reaches nothing of ${to}: ${row.name}`, async () => {
       const { input, expected } = { ...(crossings[row.name] as Crossing), ...others[row.name] }
       const before = await rowsOf(owner)
-      const response = await asking.call(row, input)
+      const response = await requester.call(row, input)
       if (typeof expected === 'string')
         assert.equal([response.status, response.body.error], [errors[expected].status, expected])
       else
@@ -101,7 +101,7 @@ for (const { to, owner, asking, crossings, published } of ways) {
     crossing(`shows nothing of ${to}: ${row.name}`, async () => {
       const theirs = await idsOf(owner)
       assert.ok(theirs.length > 15)
-      const { status, body } = await asking.call(row, { query: queries[row.name] ?? {} })
+      const { status, body } = await requester.call(row, { query: queries[row.name] ?? {} })
       assert.is(status, 200, JSON.stringify(body))
       // Paths in the request log are the caller's own words.
       const shown = JSON.stringify(body, (name, value) => (name === 'path' ? undefined : value))
@@ -250,13 +250,13 @@ market('has its payouts decided by the billing check, and the operator sees none
   const creator = await makeTestSide(harness, await harness.makePartner())
   const buyer = await makeTestSide(harness, await harness.makePartner())
   await buyer.call(purchaseBot, { params: { id: await makeBot(creator, { oneTimePriceUsd: 100 }) } })
-  const asked = async (amountUsd: number) => {
+  const requestOne = async (amountUsd: number) => {
     const destinationAddress = `T${'a'.repeat(33)}`
     const { status, body } = await creator.call(requestPayout, { body: { amountUsd, destinationAddress } })
     assert.is(status, 200, JSON.stringify(body))
     return body.payoutId as string
   }
-  const [paid, rejected] = [await asked(50), await asked(20.01)]
+  const [paid, rejected] = [await requestOne(50), await requestOne(20.01)]
   const seen = async () => (await listPayouts(db, { page: 1, limit: 100 })).payouts.map(({ payoutId }) => payoutId)
   assert.equal(
     (await seen()).filter(id => id === paid || id === rejected),

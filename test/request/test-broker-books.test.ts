@@ -67,7 +67,7 @@ async function client(broker: TestBroker) {
   await new Promise<void>((resolve, reject) => socket.once('open', resolve).once('error', reject))
   return {
     // biome-ignore lint/suspicious/noExplicitAny: the broker's own words
-    ask(request: object): Promise<any> {
+    request(request: object): Promise<any> {
       const response = new Promise<string>(resolve => socket.once('message', data => resolve(String(data))))
       socket.send(JSON.stringify(request))
       return response.then(text => {
@@ -151,7 +151,7 @@ running('goes on with balance, contracts and changed limits of the one before', 
   await makeTestSide(harness, await harness.makePartner())
   const first = await open()
   const one = await client(first)
-  await one.ask({ authorize: 'sim-TST770001' })
+  await one.request({ authorize: 'sim-TST770001' })
   const terms = {
     contract_type: 'MULTUP',
     symbol: 'R_100',
@@ -160,17 +160,17 @@ running('goes on with balance, contracts and changed limits of the one before', 
     basis: 'stake',
     currency: 'USD'
   }
-  const { buy } = await one.ask({ buy: '1', price: 10, parameters: terms })
+  const { buy } = await one.request({ buy: '1', price: 10, parameters: terms })
   // The broker takes no change within the first second.
   const change = { contract_update: 1, contract_id: buy.contract_id, limit_order: { stop_loss: 9, take_profit: 7 } }
-  await until('the change', () => one.ask(change).catch(() => false))
+  await until('the change', () => one.request(change).catch(() => false))
   one.close()
   await first.close()
   const second = await open()
   const two = await client(second)
-  const { authorize } = await two.ask({ authorize: 'sim-TST770001' })
+  const { authorize } = await two.request({ authorize: 'sim-TST770001' })
   assert.is(authorize.balance, buy.balance_after)
-  const { proposal_open_contract: contract } = await two.ask({
+  const { proposal_open_contract: contract } = await two.request({
     proposal_open_contract: 1,
     contract_id: buy.contract_id
   })

@@ -103,9 +103,9 @@ issuing('are no keys with the other prefix, and no row makes one a key of the ot
 issuing('have the scopes of other keys: admin by the operator alone', async () => {
   const partner = await harness.makePartner()
   const { cookie } = await partner.makeSession()
-  const asked = (scopes: string[]) => call(address, createKey, { headers: { cookie }, body: { test: true, scopes } })
-  assert.equal((await asked(['marketplace:read'])).body.scopes, ['marketplace:read'])
-  const refused = await asked(['trading:read', 'admin:write'])
+  const create = (scopes: string[]) => call(address, createKey, { headers: { cookie }, body: { test: true, scopes } })
+  assert.equal((await create(['marketplace:read'])).body.scopes, ['marketplace:read'])
+  const refused = await create(['trading:read', 'admin:write'])
   assert.equal([refused.status, refused.body.details[0].path], [400, '/body/scopes/1'])
   const granted = await makeTestSide(harness, partner, { scopes: ['admin:write'] })
   assert.equal((await granted.call(getMe)).body.scopes, ['admin:write'])
