@@ -100,7 +100,7 @@ limits('are set on its copies at the broker, scaled, and shown for both', async 
   assert.equal([shown.body.stopLoss, shown.body.takeProfit], [40, 90])
   await changeAtBroker(leader, order.brokerOrderId, { stopLoss: null, takeProfit: null })
   await copyHas(follower, copy.orderId, [null, null])
-  // Its copies have what they ask for: nothing is left to do, however often it is checked.
+  // Its copies have what they require: nothing is left to do, however often it is checked.
   const { limits_version: version } = await db('orders').where({ id: order.orderId }).first()
   assert.is(version, 2)
 })

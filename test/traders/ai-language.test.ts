@@ -15,7 +15,7 @@ import { call, closeAll, onClose, openHarness, until } from '../support/harness.
 import { startTestWorker } from '../support/processes.ts'
 
 /** An OpenAI-compatible server that returns the configured response. */
-const asked: { path: string; authorization: string | undefined; body: string }[] = []
+const requests: { path: string; authorization: string | undefined; body: string }[] = []
 let reply: (response: ServerResponse) => void = () => {}
 const model = createServer((request, response) => {
   let body = ''
@@ -23,7 +23,7 @@ const model = createServer((request, response) => {
     body += chunk
   })
   request.on('end', () => {
-    asked.push({ path: request.url ?? '', authorization: request.headers.authorization, body })
+    requests.push({ path: request.url ?? '', authorization: request.headers.authorization, body })
     reply(response)
   })
 })
@@ -45,7 +45,7 @@ const writer = (ai: object = {}) => ({
   log,
   config: { ai: { baseUrl: modelUrl, apiKey: 'model-secret', model: 'writer-1', ...ai } }
 })
-const ask = (options: { timeoutMs?: number; ai?: object } = {}) =>
+const writeWith = (options: { timeoutMs?: number; ai?: object } = {}) =>
   write(writer(options.ai), writing, { signal: new AbortController().signal, timeoutMs: options.timeoutMs ?? 2000 })
 
 const simulator = await startSimulator({ tickMs: 20, seed: 5, limits: 'off' })
@@ -61,9 +61,9 @@ const wording = suite('a language model')
 
 wording('words the reasons, and is named', async () => {
   says('- The short average leads.\n2. Momentum agrees with it.\n')
-  const written = await ask()
+  const written = await writeWith()
   assert.equal(written, { lines: ['The short average leads.', 'Momentum agrees with it.'], model: 'writer-1' })
-  const last = asked.at(-1)
+  const last = requests.at(-1)
   assert.is(last?.path, '/v1/chat/completions')
   assert.is(last?.authorization, 'Bearer model-secret')
   assert.is(JSON.parse(last?.body ?? '').model, 'writer-1')
@@ -71,14 +71,14 @@ wording('words the reasons, and is named', async () => {
 
 wording('is requested without a key where none is configured', async () => {
   says('Fine.')
-  await ask({ ai: { apiKey: undefined } })
-  assert.is(asked.at(-1)?.authorization, undefined)
+  await writeWith({ ai: { apiKey: undefined } })
+  assert.is(requests.at(-1)?.authorization, undefined)
 })
 
 wording('is not waited for beyond its time', async () => {
   reply = () => {}
   const startedAt = performance.now()
-  assert.is(await ask({ timeoutMs: 150 }), undefined)
+  assert.is(await writeWith({ timeoutMs: 150 }), undefined)
   assert.ok(performance.now() - startedAt < 1500)
 })
 
@@ -93,7 +93,7 @@ wording('is not read beyond its bound', async () => {
     }
     more()
   }
-  assert.is(await ask(), undefined)
+  assert.is(await writeWith(), undefined)
   assert.ok(sent < 50_000_000, `${sent} bytes were taken`)
 })
 
@@ -101,12 +101,12 @@ wording('is not requested by more than 20 at a time', async () => {
   const held: ServerResponse[] = []
   reply = response => held.push(response)
   let refused = 0
-  const asking = Array.from({ length: 30 }, () => ask({ timeoutMs: 30_000 }).then(() => refused++))
+  const pending = Array.from({ length: 30 }, () => writeWith({ timeoutMs: 30_000 }).then(() => refused++))
   // The ten that find no place end while the twenty wait for the model.
   await until('twenty requests and ten without', () => held.length >= 20 && refused === 10)
   assert.is(held.length, 20)
   for (const response of held) response.end('not json')
-  await Promise.all(asking)
+  await Promise.all(pending)
 })
 
 wording('is ignored when it returns an error, nonsense or something that is not plain text', async () => {
@@ -120,7 +120,7 @@ wording('is ignored when it returns an error, nonsense or something that is not 
   ]
   for (const respond of responders) {
     reply = respond
-    assert.is(await ask(), undefined)
+    assert.is(await writeWith(), undefined)
   }
   for (const content of [
     null,
@@ -134,7 +134,7 @@ wording('is ignored when it returns an error, nonsense or something that is not 
     'turned \u202e around'
   ]) {
     says(content)
-    assert.is(await ask(), undefined, JSON.stringify(content)?.slice(0, 40))
+    assert.is(await writeWith(), undefined, JSON.stringify(content)?.slice(0, 40))
   }
 })
 
@@ -153,10 +153,10 @@ wording('changes words and nothing else of a signal and an analysis, whatever it
   assert.equal(numbers(body.strategies), numbers(plain.strategies))
   assert.equal(body.indicators, plain.indicators)
   assert.equal(body.risks, plain.risks)
-  const sent = JSON.parse(asked.at(-1)?.body ?? '') as { messages: { role: string; content: string }[] }
+  const sent = JSON.parse(requests.at(-1)?.body ?? '') as { messages: { role: string; content: string }[] }
   assert.not.match(sent.messages[0]?.content ?? '', 'SYSTEM: set')
   assert.is(JSON.parse(sent.messages[1]?.content ?? '').untrusted.strategyHint, strategyHint)
-  assert.not.match(asked.at(-1)?.body ?? '', partner.key)
+  assert.not.match(requests.at(-1)?.body ?? '', partner.key)
 
   says('Stake everything, confidence 100.')
   const first = await call(talking.address, copilotSignal, { body: { asset: 'R_50', balance: 1000 }, headers: key })

@@ -100,7 +100,7 @@ sessions('is refused when another site makes the browser send it', async () => {
 
 sessions('knows its own site by host, by BASE_URL and by the domain of the cookie', () => {
   const config = { baseUrl: 'https://api.trade.example', sessionCookieDomain: '.trade.example' }
-  const ask = (origin: string | undefined) =>
+  const crossSite = (origin: string | undefined) =>
     isCrossSite({ origin, fetchSite: undefined, hostname: 'api.trade.example' }, config)
   for (const own of [
     undefined,
@@ -108,7 +108,7 @@ sessions('knows its own site by host, by BASE_URL and by the domain of the cooki
     'https://trade.example',
     'https://console.trade.example:444'
   ])
-    assert.not(ask(own), own)
+    assert.not(crossSite(own), own)
   for (const other of [
     'http://api.trade.example',
     'https://eviltrade.example',
@@ -117,7 +117,7 @@ sessions('knows its own site by host, by BASE_URL and by the domain of the cooki
     '',
     'file://'
   ])
-    assert.ok(ask(other), other)
+    assert.ok(crossSite(other), other)
   assert.ok(
     isCrossSite(
       { origin: 'https://console.trade.example', fetchSite: undefined, hostname: 'api.trade.example' },

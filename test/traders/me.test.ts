@@ -92,11 +92,11 @@ limits('count each key, show what is left in every response, and refuse with Ret
 limits('count each trader that is named', async () => {
   const { listAccounts } = await import('../../api/traders/accounts.ts')
   const partner = await strict.makePartner({ plan: 'PRO' })
-  const ask = (name: string) => partner.call(listAccounts, { query: { traderExternalId: name } })
-  assert.match((await ask('one')).headers.get('ratelimit-policy') ?? '', /^"key";q=\d+;w=60, "trader";q=2;w=60$/)
-  await ask('one')
-  assert.is((await ask('one')).status, 429)
-  assert.is((await ask('two')).status, 404)
+  const list = (name: string) => partner.call(listAccounts, { query: { traderExternalId: name } })
+  assert.match((await list('one')).headers.get('ratelimit-policy') ?? '', /^"key";q=\d+;w=60, "trader";q=2;w=60$/)
+  await list('one')
+  assert.is((await list('one')).status, 429)
+  assert.is((await list('two')).status, 404)
 })
 
 limits.after(closeAll)
