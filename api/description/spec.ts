@@ -42,7 +42,7 @@ export const specOperation = (rows: () => Operation[]): Operation<object> => ({
     examples: [{ openapi: '3.1.0', info: { title: 'Trading Operator Service', version: '1.0.0' }, paths: {} }]
   },
   errors: [],
-  async handle(_asked, { config }) {
+  async handle(_request, { config }) {
     // As text, made once: writing some 500 kB of JSON takes milliseconds of everybody's time.
     const text = written.get(config.baseUrl) ?? JSON.stringify(describe(rows(), config.baseUrl))
     written.set(config.baseUrl, text)

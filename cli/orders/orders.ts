@@ -93,7 +93,7 @@ export function addOrders(program: Command): void {
           const { order, audit } = await readStory(db, id)
           return { ...presentOrder(order as OrderRow), story: eventsOf(order as OrderRow), decisions: audit }
         },
-        { input: OrderName, show: tellStory }
+        { input: OrderName, show: describeHistory }
       )
     )
 
@@ -121,7 +121,7 @@ interface OrderHistory {
 }
 
 /** What happened, with the time since the order was placed, then everything known, then what operators decided. */
-function tellStory({ story, decisions, ...order }: OrderHistory): string {
+function describeHistory({ story, decisions, ...order }: OrderHistory): string {
   const known = Object.fromEntries(Object.entries(order).filter(([, value]) => value !== null))
   const width = Math.max(...story.map(({ event }) => event.length))
   const happened = story.map(({ event, at, offsetMs, note }) =>

@@ -94,7 +94,7 @@ function action<Input, Result extends object>(
     const seconds = pauseOf(command)
     if (seconds !== undefined && format !== 'text') throw new UsageError('--watch goes without --json and --csv')
     const { config, env } = readEnvironment()
-    const name = config.operatorName ?? (acts ? await askName(globals) : undefined)
+    const name = config.operatorName ?? (acts ? await promptForName(globals) : undefined)
     const context: Context = {
       config,
       env,
@@ -171,7 +171,7 @@ function inputOf(command: Command, shape: Schema | undefined): object {
  * The operator's name, prompted for on a terminal where it is unset; undefined elsewhere: the account's name is used
  * then.
  */
-async function askName({ yes, input }: Globals): Promise<string | undefined> {
+async function promptForName({ yes, input }: Globals): Promise<string | undefined> {
   if (yes || !input || !process.stdin.isTTY || !process.stderr.isTTY) return undefined
   const prompts = await import('@inquirer/prompts')
   const message = 'Who acts, for the audit log? (OPERATOR_NAME answers this)'

@@ -71,7 +71,7 @@ export function breakOff(wire: Socket, { ending = false, afterwards = () => {} }
     wire.once('close', afterwards)
     wire.resetAndDestroy()
   }
-  const telling = wire.writableEnded && !wire.writableFinished && wire.writableLength === 0
-  if (ending || telling) setImmediate(reset)
+  const finishing = wire.writableEnded && !wire.writableFinished && wire.writableLength === 0
+  if (ending || finishing) setImmediate(reset)
   else reset()
 }

@@ -19,9 +19,9 @@ export const nextSpeech: Speech = {
   calls: nextCalls,
   complaints: nextComplaints,
   read(call, request) {
-    if (call === 'proposal') return hearTerms(request)
+    if (call === 'proposal') return readTerms(request)
     if (call === 'buy' && request.parameters)
-      return { ...request, parameters: hearTerms(request.parameters as FrameBody) }
+      return { ...request, parameters: readTerms(request.parameters as FrameBody) }
     return request
   },
   say: (field, body) => words[field]?.(body as never) ?? body,
@@ -30,7 +30,7 @@ export const nextSpeech: Speech = {
 }
 
 /** Up or down against a barrier has types of its own here, which this broker does not offer. */
-function hearTerms({ underlying_symbol: symbol, ...rest }: FrameBody): FrameBody {
+function readTerms({ underlying_symbol: symbol, ...rest }: FrameBody): FrameBody {
   if (rest.barrier !== undefined && barrierless.has(rest.contract_type))
     throw new SimulatedRefusal('BarrierNotAllowed', 'Barrier is not allowed for this contract type.', {
       field: 'barrier'
