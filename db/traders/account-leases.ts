@@ -77,11 +77,13 @@ export async function acceptAccounts(db: Db, worker: string): Promise<void> {
 
 /** A worker has clearly more than its share of accounts where it serves this much more, and one account besides. */
 const MORE_THAN_SHARE = 1.1
+/** However many accounts are too much: this part of them goes at once, so that they are gone within a minute. */
+const STEPS = 20
 
 /**
  * Where `worker` serves clearly more accounts than its share among the living workers, gives what is too much to those that
- * serve less: up to `limit` accounts, all of a trader's together, none in `busy` and none with an order being sent. Returns
- * the accounts, each with its new worker.
+ * serve less: up to `limit` accounts, or a twentieth of the excess, or those of one trader, where they are more; all of a trader's together, none in `busy`
+ * and none with an order being sent. Returns the accounts, each with its new worker.
  */
 export async function evenOut(
   db: Db,
@@ -96,8 +98,11 @@ export async function evenOut(
   const share = Math.ceil(living.reduce((sum, { accounts }) => sum + accounts, 0) / Math.max(1, living.length))
   const own = living.find(({ name }) => name === worker)?.accounts ?? 0
   if (own <= share * MORE_THAN_SHARE + 1) return []
+  const excess = own - share
   const rooms = living.filter(({ name, accounts }) => name !== worker && accounts < share)
   if (rooms.length === 0) return []
+  // From a random one on, so that several that give at once do not all fill the same one.
+  rooms.push(...rooms.splice(0, Math.floor(Math.random() * rooms.length)))
   return rows<{ accountId: string; worker: string }>(
     db,
     sql`with mine as materialized (
@@ -107,14 +112,16 @@ export async function evenOut(
                 or exists (select from orders o where o.account_id = l.account_id and o.phase = 'sending') as busy
          from account_leases l where l.worker = :worker
      ), traders as (
-       select trader, sum(count(*)) over (order by trader) as up_to from mine group by trader having not bool_or(busy)
+       select trader, count(*) as accounts, sum(count(*)) over (order by trader) as up_to
+         from mine group by trader having not bool_or(busy)
      ), rooms as (
-       select name, sum(room) over (order by name) as up_to
+       select name, sum(room) over (order by place) as up_to
          from ${listing('names')} with ordinality as n (name, place)
          join unnest((select :rooms::int[])) with ordinality as r (room, place) using (place)
      ), given as (
        select m.account_id, (select r.name from rooms r where r.up_to >= t.up_to order by r.up_to limit 1) as worker
-         from traders t join mine m using (trader) where t.up_to <= :most
+         from traders t join mine m using (trader)
+        where t.up_to <= :excess and (t.up_to <= :limit or t.up_to = t.accounts)
      )
      update account_leases l set worker = g.worker, leased_at = clock_timestamp()
        from given g
@@ -124,7 +131,8 @@ export async function evenOut(
     {
       worker,
       busy,
-      most: Math.min(limit, own - share),
+      excess,
+      limit: Math.max(limit, excess / STEPS),
       names: rooms.map(({ name }) => name),
       rooms: rooms.map(({ accounts }) => share - accounts)
     }

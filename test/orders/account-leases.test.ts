@@ -155,7 +155,7 @@ evening('gives away what is too much, all accounts of a trader together, none th
   const all = traders.flatMap(({ accounts }) => accounts)
   await renewLease(db, 'full', 60_000)
   assert.is((await serveAccounts(db, 'full', all)).length, 12)
-  const give = (busy: string[] = []) => evenOut(db, { worker: 'full', busy, limit: 100 })
+  const give = (busy: string[] = [], limit = 100) => evenOut(db, { worker: 'full', busy, limit })
   // Nobody there who takes accounts: neither one of the version before, nor one that is ending.
   await renewLease(db, 'old', 60_000)
   await renewLease(db, 'ending', 60_000)
@@ -175,7 +175,13 @@ evening('gives away what is too much, all accounts of a trader together, none th
   })
   assert.is(claimed.length, 1)
   const busy = traders[1]!
-  const given = await give([busy.other.accountId])
+  // A step has as many as wanted, or the accounts of one trader.
+  const steps = [await give([busy.other.accountId], 1), await give([busy.other.accountId], 3)]
+  assert.equal(
+    steps.map(({ length }) => length),
+    [2, 2]
+  )
+  const given = [...steps.flat(), ...(await give([busy.other.accountId]))]
   assert.is(given.length, 6)
   const moved = new Set(given.map(({ accountId }) => accountId))
   for (const { accounts } of traders) assert.is.not(accounts.filter(each => moved.has(each)).length, 1)

@@ -8,17 +8,22 @@ import {
 } from '../../db/traders/account-leases.ts'
 import { passOn } from '../orders/placing.ts'
 import type { Settling } from '../orders/settle.ts'
+import { sleep } from '../platform/clock.ts'
 import type { WorkerServices } from '../services.ts'
 
-const GIVEN_AT_ONCE = 500
+// In steps: a worker that has just started takes seconds to open 40 connections at once, and all its orders wait meanwhile.
+const GIVEN_AT_ONCE = 8
+const GIVE_AGAIN_MS = 500
 // An account without a session for so long has no worker any more.
 const ACCOUNT_IDLE_MS = 5 * 60_000
 
-/** Gives accounts to workers that serve fewer, and those up that are not in use, or that others took over meanwhile. */
-export async function giveAwayAccounts(
-  { db, brokers, bus, log, worker }: WorkerServices,
-  settling: Settling
-): Promise<void> {
+/** Gives accounts to workers that serve fewer, step by step, and those up that are not in use, or that others took over meanwhile. */
+export async function giveAwayAccounts(services: WorkerServices, settling: Settling): Promise<void> {
+  while ((await giveSome(services, settling)) > 0) await sleep(services.clock, GIVE_AGAIN_MS)
+}
+
+/** Returns how many accounts other workers got. */
+async function giveSome({ db, brokers, bus, log, worker }: WorkerServices, settling: Settling): Promise<number> {
   const busy = [...settling.busyAccounts()]
   const given = await evenOut(db, { worker, busy, limit: GIVEN_AT_ONCE })
   const inUse = brokers.accounts()
@@ -28,12 +33,13 @@ export async function giveAwayAccounts(
   const quiet = inUse.filter(accountId => !settlingHere.has(accountId))
   const lost = await listServedByOthers(db, { worker, accountIds: quiet })
   const left = [...given.map(({ accountId }) => accountId), ...idle, ...lost]
-  if (left.length === 0) return
+  if (left.length === 0) return 0
   log.info({ given: given.length, idle: idle.length, lost: lost.length }, 'gave accounts away')
   await settling.leave(left)
   await brokers.leave(left)
   // What is queued there is claimed at once.
   for (const { accountId, worker: other } of given) bus.publish(channelOf(other), 'claim', accountId)
+  return given.length
 }
 
 /** Gives up all accounts of a worker that ends; other workers claim at once what waits there. */
