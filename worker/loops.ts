@@ -93,7 +93,9 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
 /** Claims what waits although no hint named it. */
 async function sweep(services: WorkerServices, { placing, proving, databaseClock }: WorkerParts): Promise<boolean> {
   const { db, config, worker } = services
-  if (!(await databaseClock.measure(services))) await noteChange(services)
+  const generation = await databaseClock.measure(services)
+  const seen = placing.sawGeneration(generation ?? 0)
+  if (generation === null || generation < seen) await noteChange(services, seen)
   await placing.recover()
   await proving.expire()
   const waiting = { worker, ageMs: config.sweepMs, limit: 1000 }
@@ -101,9 +103,9 @@ async function sweep(services: WorkerServices, { placing, proving, databaseClock
   return false
 }
 
-/** The database failed over or was restored: until that is noted nothing is claimed. */
-async function noteChange({ db, log }: WorkerServices): Promise<void> {
-  const goodUntil = await noteLineage(db)
+/** The database failed over, was restored, or is back where it was before: until that is noted nothing is claimed. */
+async function noteChange({ db, log }: WorkerServices, seen: number): Promise<void> {
+  const goodUntil = await noteLineage(db, seen)
   if (goodUntil)
     log.error(
       { goodUntil },

@@ -4,13 +4,13 @@
 // - an account that another living worker serves is left to it (db/traders/account-leases.ts);
 // - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
 // - no order is claimed that a halt of trading applies to;
-// - nothing is claimed while the database is on a history that has not been noted (db/postgres/lineage.ts);
+// - nothing is claimed while the database is on a history that has not been noted, or that the worker has seen end (db/postgres/lineage.ts);
 // - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 
 import { haltMessageOf, haltOf, isHalted } from '../platform/halts.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
-import { lineageIsNoted } from '../postgres/lineage.ts'
+import { notedGeneration } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
 import { expiredMessageOf } from './expired.ts'
 import type { OrderRow } from './reading.ts'
@@ -24,6 +24,8 @@ export interface ClaimOptions {
   permitMs: number
   /** The broker's own time-out, added to the permit before evidence is searched for. */
   reconcileAfterMs: number
+  /** The latest history of the database that the sender has seen: nothing is claimed on one before it. */
+  generation?: number
   /** Partners that have their share of the sender's places: none of their orders is claimed. */
   full?: string[]
 }
@@ -56,6 +58,8 @@ const needed = [
 /** An order that its claimer alone may send, within `permit_ms` of the claim. */
 export type Claimed = Pick<OrderRow, (typeof needed)[number]> & {
   permit_ms: number
+  /** Of the database's history, when it was claimed. */
+  generation: number
   /** The account's books are to be compared first, or hold contracts that no order owns: the database lost something. */
   books_due: boolean
 }
@@ -92,7 +96,17 @@ export async function takeOrders(
     among: 'recent' | 'all'
   }
 ): Promise<Claims & { taken: number }> {
-  const { sender, claimNo, permitMs, reconcileAfterMs, full = [], name = 'order.place', limit, among } = options
+  const {
+    sender,
+    claimNo,
+    permitMs,
+    reconcileAfterMs,
+    generation = 0,
+    full = [],
+    name = 'order.place',
+    limit,
+    among
+  } = options
   const found = await rows<{ jobs: number; account: string; worker: string | null } & Claimed>(
     db,
     // An api that is upgraded after its workers goes on storing a job an order, `{ orderId, accountId }`.
@@ -101,7 +115,7 @@ export async function takeOrders(
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
      ${serving}, ${claiming(full)}
      select (select count(*) from taken) as jobs, a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
-    { sender, claimNo, permitMs, reconcileAfterMs, ...fullOnly(full) }
+    { sender, claimNo, permitMs, reconcileAfterMs, generation, ...fullOnly(full) }
   )
   const claimed = found.filter(({ id }) => id !== null)
   const accountIds = found.map(({ account }) => account)
@@ -163,7 +177,7 @@ const claiming = (full: string[]) => `heads as materialized (
         where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
           and (m.not_before is null or m.not_before <= clock_timestamp())
           and not ${isHalted('m')}
-     ), clock as materialized (select clock_timestamp() as at where ${lineageIsNoted}),
+     ), clock as materialized (select clock_timestamp() as at, noted.generation from (${notedGeneration}) noted where noted.generation >= :generation),
      claimed as (
        update orders o
           set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, checks = 0, absence_checks = 0, sent_at = clock.at,
@@ -172,8 +186,8 @@ const claiming = (full: string[]) => `heads as materialized (
                              + :reconcileAfterMs * interval '1 millisecond'
          from clock
         where o.id = any(array(select id from mine))
-       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms,
-         (select a.compared_generation < (select max(generation) from database_lineage)
+       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms, clock.generation,
+         (select a.compared_generation < clock.generation
                  or exists (select 1 from unowned_contracts u where u.account_id = o.account_id)
             from broker_accounts a where a.id = o.broker_account_id) as books_due
      )`
@@ -182,12 +196,12 @@ const claiming = (full: string[]) => `heads as materialized (
 const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})
 
 async function claimHeads(db: Db, options: ClaimOptions): Promise<Heads> {
-  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs, full = [] } = options
+  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs, generation = 0, full = [] } = options
   const found = await rows<{ account: string; worker: string | null } & Claimed>(
     db,
     sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${serving}, ${claiming(full)}
      select a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
-    { accountIds, sender, claimNo, permitMs, reconcileAfterMs, ...fullOnly(full) }
+    { accountIds, sender, claimNo, permitMs, reconcileAfterMs, generation, ...fullOnly(full) }
   )
   return {
     claimed: found.filter(({ id }) => id !== null),

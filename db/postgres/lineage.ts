@@ -6,34 +6,39 @@ import { type Db, rows } from './connection.ts'
 /** The identity of a history of the database, as SQL: the cluster's identifier and its timeline. */
 export const databaseIdentity = `(select system_identifier::text from pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
-/** True while the history that this database is on has been noted, as SQL. No order is claimed otherwise. */
-export const lineageIsNoted = `(select identity from database_lineage order by generation desc limit 1) = ${databaseIdentity}`
+const latest = `select identity, generation from database_lineage order by generation desc limit 1`
 
-/** The database's time (ms since the epoch), and whether the history it is on has been noted. */
-export async function readClock(db: Db): Promise<{ nowMs: number; lineageNoted: boolean }> {
-  const [row] = await rows<{ nowMs: number; lineageNoted: boolean }>(
+/** The generation of the history that was noted last, as a query with no row where this database is on another one. No order is claimed then. */
+export const notedGeneration = `select generation from (${latest}) latest where identity = ${databaseIdentity}`
+
+/** The database's time (ms since the epoch), and the generation of the history it is on; null where that has not been noted. */
+export async function readClock(db: Db): Promise<{ nowMs: number; generation: number | null }> {
+  const [row] = await rows<{ nowMs: number; generation: number | null }>(
     db,
-    `select (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs", ${lineageIsNoted} as "lineageNoted"`
+    `select (extract(epoch from clock_timestamp()) * 1000)::float8 as "nowMs", (${notedGeneration}) as generation`
   )
-  return row as { nowMs: number; lineageNoted: boolean }
+  return row as { nowMs: number; generation: number | null }
 }
 
 // Accounts whose books are compared at once after a change; the others are when they trade again.
 const RECHECKED = 50_000
 
 /**
- * Notes that the database is on another history than the last one noted. From then on each account's books are compared
+ * Notes that the database is on another history than the last one noted, or on one that had ended before generation `seen`
+ * began: a primary that was gone and came back knows nothing of its successor. From then on each account's books are compared
  * before its next purchase, back to the last moment that is certain to be in this database; the reconciliation covers
  * the accounts that traded lately. Returns that moment, or undefined when another process has noted it.
  */
-export async function noteLineage(db: Db): Promise<Date | undefined> {
+export async function noteLineage(db: Db, seen = 0): Promise<Date | undefined> {
   return db.transaction(async trx => {
     const [noted] = await rows<{ goodUntil: Date }>(
       trx,
       `insert into database_lineage (generation, identity, good_until)
-       select generation + 1, ${databaseIdentity}, seen_at from database_lineage
-        where generation = (select max(generation) from database_lineage) and identity <> ${databaseIdentity}
-       on conflict do nothing returning good_until as "goodUntil"`
+       select greatest(generation, :seen::int) + 1, ${databaseIdentity}, seen_at from database_lineage
+        where generation = (select max(generation) from database_lineage)
+          and (identity <> ${databaseIdentity} or generation < :seen::int)
+       on conflict do nothing returning good_until as "goodUntil"`,
+      { seen }
     )
     if (!noted) return undefined
     await rows(

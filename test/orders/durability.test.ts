@@ -13,15 +13,18 @@ import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { checkStandbys } from '../../cli/doctor/replication.ts'
+import { claimOrders } from '../../db/orders/claiming.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { listStandbys, readDurability } from '../../db/postgres/durability.ts'
+import { readClock } from '../../db/postgres/lineage.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openPostgres } from '../chaos/postgres.ts'
 import { ChaosWire } from '../chaos/wire.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startProcess, startWorker, type TestProcess } from '../support/processes.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'operator-durability-'))
@@ -325,6 +328,21 @@ claiming(
   }
 )
 
+claiming('is none on a history of the database that ended before one that its worker has seen', async () => {
+  const { db } = harness.services
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const { generation = 0 } = await readClock(db)
+  const claim = { accountIds: [trader.accountId], sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 }
+  const claimed = async (seen: number) => (await claimOrders(db, { ...claim, generation: seen })).claimed
+  assert.is((await claimed(Number(generation) + 1)).length, 0)
+  assert.equal(
+    (await claimed(Number(generation))).map(order => order.generation),
+    [generation]
+  )
+  await db('orders').where({ account_id: trader.accountId }).del()
+})
+
 const restoring = suite('a restore to an earlier point')
 
 /** With owners and modes: the server runs as a user of its own where root runs the tests. */
@@ -333,14 +351,28 @@ function copy(from: string, to: string): void {
   assert.is(status, 0, stderr)
 }
 
-/** Puts the cluster's files back as they were in `backup`, as a recovery to that point does: on a new timeline. */
-async function restoreFrom(backup: string): Promise<void> {
+/** Puts the cluster's files back as they were in `backup`: on a new timeline, as a recovery to that point does, or on the same one. */
+async function restoreFrom(backup: string, timeline: 'new' | 'same' = 'new'): Promise<void> {
   await postgres.kill()
   await rm(dir, { recursive: true, force: true })
   copy(backup, dir)
-  await writeFile(join(dir, 'postgres', 'recovery.signal'), '')
-  await appendFile(join(dir, 'postgres', 'postgresql.auto.conf'), "restore_command = '/bin/false'\n")
+  if (timeline === 'new') {
+    await writeFile(join(dir, 'postgres', 'recovery.signal'), '')
+    await appendFile(join(dir, 'postgres', 'postgresql.auto.conf'), "restore_command = '/bin/false'\n")
+  }
   await postgres.start()
+  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
+}
+
+/** Copies the cluster's files while it is stopped; returns where. */
+async function backUp(name: string): Promise<string> {
+  const backup = `${dir}-${name}`
+  onClose(() => rm(backup, { recursive: true, force: true }))
+  await postgres.stop()
+  copy(dir, backup)
+  await postgres.start()
+  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
+  return backup
 }
 
 restoring('never buys again what the database has forgotten: it is for the operator', async () => {
@@ -348,14 +380,9 @@ restoring('never buys again what the database has forgotten: it is for the opera
   const { accountId } = trader
   const first = await startWorker(harness.env)
   assert.is((await partner.call(placeBinaryOrder, { body: orderOf(trader.traderExternalId) })).body.status, 'CLOSED')
-  const backup = `${dir}-backup`
-  onClose(() => rm(backup, { recursive: true, force: true }))
-  await postgres.stop()
-  copy(dir, backup)
-  await postgres.start()
+  const backup = await backUp('restored')
 
   const forgotten = { ...orderOf(trader.traderExternalId), contractType: 'PUT' }
-  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
   const bought = await partner.call(placeBinaryOrder, { body: forgotten })
   assert.is(bought.body.status, 'CLOSED', JSON.stringify(bought.body))
   assert.is(contractsOf(accountId).length, 2)
@@ -363,7 +390,6 @@ restoring('never buys again what the database has forgotten: it is for the opera
   await first.ended
   await restoreFrom(backup)
 
-  await until('the database', async () => (await partner.call(getMe, {})).status === 200, 20_000)
   const second = await startWorker(harness.env)
   await second.line(/the database is on another timeline/)
   const repeated = await partner.call(placeBinaryOrder, { body: forgotten })
@@ -380,6 +406,26 @@ restoring('never buys again what the database has forgotten: it is for the opera
   assert.is(contractsOf(accountId).length, 3)
   second.kill('SIGTERM')
   await second.ended
+})
+
+restoring('nor what it has forgotten on its way back to an earlier history that it knows', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const worker = await startWorker(harness.env)
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })).body.status, 'CLOSED')
+  const backup = await backUp('left')
+  // As a standby that is promoted while the primary is frozen.
+  await restoreFrom(backup)
+  await worker.line(/the database is on another timeline/)
+  const forgotten = { ...orderOf(traderExternalId), contractType: 'PUT' }
+  const bought = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(bought.body.status, 'CLOSED', JSON.stringify(bought.body))
+  // As a primary that wakes and takes the lead again.
+  await restoreFrom(backup, 'same')
+  const repeated = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(repeated.body.status, 'PENDING', JSON.stringify(repeated.body))
+  assert.is(contractsOf(accountId).length, 2)
+  worker.kill('SIGTERM')
+  await worker.ended
 })
 
 restoring.after(closeAll)

@@ -64,6 +64,8 @@ export class Placing {
   readonly #claimNext: (accountId: string) => Promise<string>
   #stopped = false
   #claimNo = 0
+  /** The latest history of the database that this worker has seen. */
+  #generation = 0
   /** Whether the latest take of orders left some. */
   #ordersWait = false
   #copiesWait = false
@@ -149,6 +151,12 @@ export class Placing {
     )
   }
 
+  /** Notes a history that the database is on; returns the latest one seen. Nothing is claimed on an earlier one. */
+  sawGeneration(generation: number): number {
+    this.#generation = Math.max(this.#generation, generation)
+    return this.#generation
+  }
+
   /** Gives back what claiming statements claimed whose outcome was lost; does nothing where there was none. */
   recover(): Promise<void> {
     return this.#releases.recover()
@@ -208,7 +216,14 @@ export class Placing {
     const full = this.#shares.full()
     if (full.length > 0) this.#heldBack = true
     const claim = this.#passedOver.claiming()
-    const found = await run({ sender: worker, claimNo, permitMs, reconcileAfterMs, full }).catch((error: unknown) => {
+    const found = await run({
+      sender: worker,
+      claimNo,
+      permitMs,
+      reconcileAfterMs,
+      generation: this.#generation,
+      full
+    }).catch((error: unknown) => {
       claim.lost()
       this.#releases.lostClaim(claimNo)
       throw error
@@ -216,6 +231,7 @@ export class Placing {
     notifyCallers(this.#services, found.expired)
     // To fail one takes the database as long as to claim it.
     this.copyPace.noteCopies(found.expired.filter(({ copied_from }) => copied_from !== null).length)
+    for (const { generation } of found.claimed) this.sawGeneration(generation)
     for (const order of found.claimed)
       this.#start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
     for (const accountId of claim.found(found.unclaimed)) this.claimNow(accountId)

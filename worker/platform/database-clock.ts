@@ -26,23 +26,23 @@ export class DatabaseClock {
 
   /**
    * Reads the database's clock; logs once when the wall clock becomes too different from it, and once when it is right
-   * again. Returns whether the database is on the history that was noted last.
+   * again. Returns the generation of the history that the database is on; null where that was not noted last.
    */
-  async measure({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Promise<boolean> {
+  async measure({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Promise<number | null> {
     const wallBefore = clock.wall()
-    const { nowMs: databaseMs, lineageNoted } = await readClock(db)
+    const { nowMs: databaseMs, generation } = await readClock(db)
     this.record(databaseMs, clock.now())
     const wasOff = this.isOff()
     const wallMs = clock.wall()
     // What the reading took is not known to be on either side of it: it counts as agreement.
     const [early, late] = [wallBefore - databaseMs, wallMs - databaseMs]
     this.offsetMs = early > 0 ? early : Math.min(late, 0)
-    if (this.isOff() === wasOff) return lineageNoted
+    if (this.isOff() === wasOff) return generation
     const facts = { offsetMs: Math.round(this.offsetMs) }
     if (wasOff) log.info(facts, "this machine's clock agrees with the database's again")
     else
       log.error(facts, "this machine's clock differs from the database's by more than a second: synchronise it (NTP)")
-    return lineageNoted
+    return generation
   }
 
   /** A sentence where the wall clock is off; none where it is right or was never measured. */
