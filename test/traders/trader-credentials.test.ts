@@ -1,5 +1,5 @@
 // A trader's credentials after the sign-up: another password, a reset, the end of its sessions, a partner's switch.
-import { randomUUID } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { Operation } from '../../api/operation.ts'
@@ -48,6 +48,32 @@ changing('needs the session and the current password, and no common one', async 
   assert.is((await change('wrong', fresh)).body.error, 'INVALID_CREDENTIALS')
   assert.is((await change(old, 'password1')).body.details[0].path, '/body/newPassword')
   assert.is(await logIn(email, old), 200)
+})
+
+changing('is slowed after ten failures like a login, one attempt at a time', async () => {
+  const { sessions, traderId } = await makeSignup()
+  const ofTrader = createHash('sha256').update(traderId.toLowerCase()).digest('base64url')
+  // By 8 s.
+  await harness.services.limits.hit(`password:${partner.partnerId}:${ofTrader}`, 1_000_000, 900, 20)
+  const gone = new AbortController()
+  const attempts = Array.from({ length: 5 }, () =>
+    fetch(`${harness.address}${changePassword.path}`, {
+      method: 'POST',
+      headers: {
+        authorization: `Bearer ${partner.key}`,
+        'content-type': 'application/json',
+        ...withSession(sessions[0]).headers
+      },
+      body: JSON.stringify({ currentPassword: 'wrong', newPassword: fresh }),
+      signal: gone.signal
+    }).then(
+      ({ status }) => status,
+      () => 'gone'
+    )
+  )
+  assert.is(await Promise.race(attempts), 429)
+  gone.abort()
+  assert.equal((await Promise.all(attempts)).sort(), [429, 'gone', 'gone', 'gone', 'gone'])
 })
 
 changing('takes the new password, and ends all sessions but its own', async () => {

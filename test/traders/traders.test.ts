@@ -149,7 +149,11 @@ login('slows down after ten failures, one attempt at a time, and never locks the
   const partner = await harness.makePartner()
   const [{ body: victim }, { body: other }] = [await signUp(partner), await signUp(partner)]
   const guess = (email: string, password: string) => partner.call(logInTrader, { body: { email, password } })
+  const guessedAt = performance.now()
   const guesses = await Promise.all(Array.from({ length: 20 }, (_, i) => guess(victim.email, `wrong ${i}`)))
+  const guessedMs = performance.now() - guessedAt
+  // Four of them one after another, by 250, 500, 1000 and 2000 ms.
+  assert.ok(guessedMs > 3700, `${guessedMs} ms`)
   const refused = guesses.filter(({ status }) => status === 429)
   // Ten at once, one slowed and three behind it; the others are not even hashed.
   assert.equal(guesses.map(({ status }) => status).sort(), [...Array(14).fill(401), ...Array(6).fill(429)])
@@ -223,6 +227,30 @@ login('takes turns with other partners at hashing', async () => {
   assert.is((await other.call(logInTrader, { body: { email: trader.email, password } })).status, 200)
   assert.ok(done < 20, `after ${done} of the others'`)
   assert.equal(new Set(await Promise.all(many)), new Set([200]))
+})
+
+login('has a counter for each e-mail and address only as long as its partner has not failed too often', async () => {
+  const partner = await harness.makePartner()
+  const { limits } = harness.services
+  const digest = (text: string) => createHash('sha256').update(text.toLowerCase()).digest('base64url')
+  const more = (failures: number) => limits.hit(`logins:${partner.partnerId}`, 1_000_000, 900, failures)
+  /** A failed login of another e-mail and address: the counts that it made, and how long it took. */
+  const fail = async (ip: string) => {
+    const email = newEmail()
+    const startedAt = performance.now()
+    const headers = { 'x-end-user-ip': ip }
+    assert.is((await partner.call(logInTrader, { body: { email, password: 'wrong' }, headers })).status, 401)
+    const names = [`login:${partner.partnerId}:${digest(email)}`, `login from:${partner.partnerId}:${digest(ip)}`]
+    const counts = await Promise.all(names.map(name => limits.count(name, 1_000_000, 900)))
+    return { counts, ms: performance.now() - startedAt }
+  }
+  assert.equal((await fail('198.51.100.11')).counts, [1, 1])
+  await more(2500)
+  assert.equal((await fail('198.51.100.12')).counts, [0, 1])
+  await more(20_000)
+  const { counts, ms } = await fail('198.51.100.13')
+  assert.equal(counts, [0, 0])
+  assert.ok(ms > 900, `slowed as all are, not spared: ${ms} ms`)
 })
 
 login('waits for its hash among at most forty of its partner: more are refused, and nobody else’s', async () => {
