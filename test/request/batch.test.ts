@@ -1,7 +1,7 @@
 // Many callers, one statement: batching different requests, sharing equal ones.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { batch, share } from '../../db/postgres/batch.ts'
+import { batch, Overloaded, share } from '../../db/postgres/batch.ts'
 
 const batching = suite('gather')
 
@@ -22,6 +22,22 @@ batching('takes turns among parties where more wait than one group takes', async
   }
   assert.equal(groups, ['a1 b1 c1 a2', 'a3 b2 a4 a5', 'a6'])
   assert.equal(await all, ['a1', 'a2', 'a3', 'a4', 'a5', 'a6', 'b1', 'c1', 'b2'])
+})
+
+batching('refuses callers once as many wait as may, and takes others when those are gone', async () => {
+  const { runs, run } = gate()
+  const of = batch(async (items: string[]) => (await run(items.join(' '))).split(' '), { concurrency: 1, waiting: 3 })
+  const outcomes = ['a', 'b', 'c', 'd', 'e'].map(item => of(item).catch((error: unknown) => error))
+  await turn()
+  assert.is(runs[0]?.key, 'a b c')
+  const later = of('f')
+  runs[0]?.end('A B C')
+  const [a, b, c, ...refused] = await Promise.all(outcomes)
+  assert.equal([a, b, c], ['A', 'B', 'C'])
+  for (const error of refused) assert.instance(error, Overloaded)
+  await turn()
+  runs[1]?.end('F')
+  assert.is(await later, 'F')
 })
 
 const sharing = suite('share')

@@ -2,6 +2,7 @@
 import { connect, type Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createCommunityBot } from '../../api/community/bots.ts'
 import { postMessage } from '../../api/community/community.ts'
 import { followLeader } from '../../api/copy.ts'
 import { createKey } from '../../api/keys.ts'
@@ -17,12 +18,16 @@ import { openByteAccounts } from '../../api/request/byte-accounts.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
+import { replayWebhook } from '../../api/webhooks/deliveries.ts'
+import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { listRequests } from '../../db/partners/requests.ts'
 import { type BoundKind, bounds, requireRoom } from '../../db/platform/bounds.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
 import type { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
+import { MAX_REPLAYS } from '../../schemas/webhooks.ts'
 import { call, closeAll, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { draft, makeBot } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -122,6 +127,37 @@ keeping('is bounded in payouts that are not decided, and in keys that were ever 
   await db.batchInsert('api_keys', made, 500)
   refused(await call(harness.address, createKey, { body: {}, headers: { cookie } }), bounds.keys.records)
 })
+
+keeping(
+  'is bounded in bots of a community, in keys that are not revoked, and in replays that are under way',
+  async () => {
+    const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
+    const bot = { body: { name: 'grid', config: {} } }
+    const { body } = await partner.call(createCommunityBot, bot)
+    await copies('community_bots', body.botId, 199)
+    assert.equal([(await partner.call(createCommunityBot, bot)).body.error], ['CONFLICT'])
+    assert.is((await other.call(createCommunityBot, bot)).status, 200)
+    const { cookie } = await partner.makeSession()
+    const keys = Array.from({ length: 199 }, () => ({
+      id: newId('key'),
+      partner_id: partner.partnerId,
+      lookup: newApiKey().lookup,
+      hash: Buffer.alloc(32),
+      scopes: []
+    }))
+    await db.batchInsert('api_keys', keys, 500)
+    const refusal = await call(harness.address, createKey, { body: {}, headers: { cookie } })
+    assert.equal([refusal.body.error, refusal.status], ['CONFLICT', 409])
+    const { body: endpoint } = await partner.call(createWebhook, { body: { url: 'https://events.example.com' } })
+    const replay = { endpoint_id: endpoint.webhookId, partner_id: partner.partnerId, position: 0, until_position: 1 }
+    await db.batchInsert(
+      'webhook_replays',
+      Array.from({ length: MAX_REPLAYS }, () => ({ ...replay, day: new Date() }))
+    )
+    const again = { params: { id: endpoint.webhookId }, body: { since: new Date().toISOString() } }
+    refused(await partner.call(replayWebhook, again), MAX_REPLAYS)
+  }
+)
 
 keeping('is counted again, not refused, once as much was made as may pass between two counts', async () => {
   const { partnerId } = await harness.makePartner()
