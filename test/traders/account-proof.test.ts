@@ -185,6 +185,10 @@ naming('again and again with made-up tokens is made to wait', async () => {
   assert.equal([status, body.error], [502, 'BROKER_UPSTREAM'])
   assert.ok(Number(headers.get('retry-after')) > 30)
   assert.equal(await phasesOf(stranger.partnerId), stored)
+  // Nor is the token tried for anything else.
+  const balance = await stranger.call(getBalance, { query: { traderExternalId } })
+  assert.is(balance.status, 502)
+  assert.match(balance.body.message, 'the next try is made in')
   assert.is((await place(traderExternalId, stranger, { clientOrderId })).status, 404)
   // Its other accounts that were proven go on.
   assert.is((await place(await exchange({ accountId: newAccountId() }, undefined, stranger), stranger)).status, 200)
