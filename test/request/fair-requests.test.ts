@@ -4,7 +4,6 @@ import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { listEvents } from '../../api/events/events.ts'
 import { createCreatorBot } from '../../api/marketplace/creator.ts'
 import { getMe } from '../../api/me.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -18,6 +17,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off' })
@@ -203,23 +203,27 @@ placing('wait in a bounded number: 429 with Retry-After, and a failure gives its
   await Promise.all(all)
 })
 
-placing('have none while they wait for events or for the broker', async () => {
-  const partner = await harness.makePartner()
-  const { limits } = harness.services
-  const { body: page } = await partner.call(listEvents, { query: { after: 'now' } })
+placing('have none while they wait for what becomes of an order', async () => {
+  // Without a worker nothing does.
+  const { address, services, makePartner } = await openHarness()
+  const partner = await makePartner()
+  const trader = await partner.makeTrader()
+  await insertOrderRows(services.db, trader, { phase: 'open' })
+  const { id } = await services.db('orders').where({ trader_id: trader.traderId }).first('id')
+  const gone = new AbortController()
   let ended = 0
-  const waits = Array.from({ length: 12 }, async () => {
-    const { status } = await partner.call(listEvents, { query: { after: page.cursor, wait: 30 } })
+  const options = { headers: { authorization: `Bearer ${partner.key}` }, signal: gone.signal }
+  // More than its places.
+  const waits = Array.from({ length: 4 }, async () => {
+    await fetch(`${address}/v1/orders/${id}?wait=30`, options).catch(() => {})
     ended += 1
-    return status
   })
-  const counted = async () => (await limits.count(`key:${partner.keyId}`, 1_000_000)) > waits.length
+  const counted = async () => (await services.limits.count(`key:${partner.keyId}`, 1_000_000)) > waits.length
   await until('all to be received', counted)
   assert.is((await partner.call(listOrders)).status, 200)
   assert.is(ended, 0)
-  // An event, for which they wait.
-  await partner.makeTrader()
-  assert.equal(new Set(await Promise.all(waits)), new Set([200]))
+  gone.abort()
+  await Promise.all(waits)
 })
 
 const pacing = suite('the pace of a partner')
