@@ -228,7 +228,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'a worker lets go of orders that name it and that it knows nothing of',
-    edits: [edit(contractLeases, 'if (lost.length > 0) handBack(lost, 0)', '')],
+    edits: [edit(contractLeases, 'if (lost.length > 0) watching.handBack(lost, 0)', '')],
     mode: 'database',
     lives: 600
   },
