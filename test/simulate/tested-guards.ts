@@ -34,6 +34,11 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/placing.test.ts'
   },
   {
+    name: 'no order is claimed on a history of the database that ended before one that the worker has seen',
+    edits: [edit(claiming, 'where noted.generation >= :generation', '')],
+    test: 'test/orders/durability.test.ts'
+  },
+  {
     name: 'no order is claimed that a halt of trading applies to',
     edits: [edit(claiming, `and not ${'$'}{isHalted('m')}`, '')],
     test: 'test/orders/halts.test.ts'
