@@ -42,7 +42,7 @@ const SESSIONS = 1.05
 const RESTART_SECONDS = 2
 const READY_MS = 120_000
 const ENDING_MS = 15_000
-// Orders whose way is told.
+// Of the slowest orders, so many are reported with the times of their steps.
 const SLOWEST = 5
 
 interface Run {
