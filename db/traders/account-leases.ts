@@ -77,13 +77,13 @@ export async function acceptAccounts(db: Db, worker: string): Promise<void> {
 
 /** A worker has clearly more than its share of accounts where it serves this much more, and one account besides. */
 const MORE_THAN_SHARE = 1.1
-/** However many accounts are too much: this part of them goes at once, so that they are gone within a minute. */
+// A large excess goes in larger steps, so that it is gone within a minute.
 const STEPS = 20
 
 /**
- * Where `worker` serves clearly more accounts than its share among the living workers, gives what is too much to those that
- * serve less: up to `limit` accounts, or a twentieth of the excess, or those of one trader, where they are more; all of a trader's together, none in `busy`
- * and none with an order being sent. Returns the accounts, each with its new worker.
+ * Where `worker` serves clearly more accounts than its share among the living workers, gives a step of the excess to those
+ * that serve less: `limit` accounts, or the excess divided by STEPS, or the accounts of one trader, whichever is most. All of a
+ * trader's accounts go together, none in `busy` and none with an order being sent. Returns the accounts, each with its new worker.
  */
 export async function evenOut(
   db: Db,
