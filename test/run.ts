@@ -294,6 +294,8 @@ async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
     full_page_writes: 'off',
     wal_level: 'minimal',
     max_wal_senders: '0',
+    // A file with a worker of its own has pools of some forty connections, and a dozen files run beside each other.
+    max_connections: '600',
     checkpoint_timeout: '1h',
     log_min_messages: 'fatal'
   }

@@ -1,5 +1,6 @@
 // The runner's side of a process that several test files share: gives it one file after the other, and takes each file's
-// output apart from the next one's. A process that a file has ended or that took too long is replaced for the next file.
+// output apart from the next one's. A process that a file has ended, that took too long or in which a file failed is
+// replaced for the next file: what a failed test leaves open is no complaint of its own, and disturbs no other file.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -108,17 +109,24 @@ export class SharedProcess {
         endings.push(JSON.parse(line[1] as string) as Ending)
         if (endings.length < 2) return
         const [{ code, cpuMs }] = endings.splice(0) as [Ending, Ending]
+        if (code !== 0) this.#replace(child)
         this.#end?.({ code, killedBy: null, cpuMs })
       })
     }
     child.once('exit', (code, killedBy) => {
       takeChildrenCpuMs() // Its files have reported it.
-      this.#child = undefined
-      killGroup(child.pid)
+      if (this.#child !== child) return
+      this.#replace(child)
       // What it started may hold its streams for longer.
       setTimeout(() => this.#end?.({ code, killedBy, cpuMs: 0 }), STREAMS_MS)
     })
     return child
+  }
+
+  /** Ends the process with what its files have started; the next file gets another one. */
+  #replace(child: ChildProcess): void {
+    this.#child = undefined
+    killGroup(child.pid)
   }
 
   #keep(text: string): void {

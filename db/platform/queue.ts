@@ -79,9 +79,17 @@ export async function openQueue(options: {
     superviseIntervalSeconds: 30
   })
   boss.on('error', error => options.log.warn({ err: error }, 'queue'))
-  await boss.start()
+  const close = () => boss.stop({ graceful: false, close: true })
   // The part of the job table that a queue is in: over the whole of it, statements take twice as long to plan.
-  const tables = new Map((await boss.getQueues()).map(({ name, table }) => [name, table]))
+  const tables = await boss
+    .start()
+    .then(() => boss.getQueues())
+    .then(found => new Map(found.map(({ name, table }) => [name, table])))
+    .catch(async (error: unknown) => {
+      // Its timers and connections would outlive the attempt.
+      await close().catch(() => {})
+      throw error
+    })
   const { log } = options
   const tableOf = (name: QueueName) => `pgboss.${tables.get(name) ?? 'job'}`
   const taking: Queue['taking'] = (name, limit, among = 'all') => takingFrom(tableOf(name), { name, limit, among })
@@ -132,9 +140,7 @@ export async function openQueue(options: {
       )
       await boss.fail(name, job.id, { message }, { db: fromKnex(trx) })
     },
-    async close() {
-      await boss.stop({ graceful: false, close: true })
-    }
+    close
   }
 }
 

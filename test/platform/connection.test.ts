@@ -4,6 +4,8 @@ import { randomBytes } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isUnavailable } from '../../api/request/respond.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { openQueue } from '../../db/platform/queue.ts'
 import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { ChaosWire } from '../chaos/wire.ts'
@@ -196,5 +198,26 @@ patience('is waited for in a migration, of ours and of the queue', async () => {
   assert.is(limitsOf('pgboss.queue')?.statement_timeout, '0')
 })
 
+const attempts = suite('a queue that could not be opened')
+
+attempts('leaves no connection and no timer behind', async () => {
+  const log = openLog({ level: 'silent', name: 'test' })
+  await db.raw('alter table pgboss.queue rename to hidden')
+  const timers = () => process.getActiveResourcesInfo().filter(kind => kind === 'Timeout').length
+  const before = timers()
+  const opening = openQueue({ url, role: 'worker', log })
+  const error = await opening.catch((cause: unknown) => cause)
+  await db.raw('alter table pgboss.hidden rename to queue')
+  assert.match((error as Error).message, 'pgboss.queue')
+  assert.is(timers(), before)
+  await until('its connections to be closed', async () => {
+    const found = await rows(
+      db,
+      `select 1 from pg_stat_activity where application_name like 'service-queue-%' and datname = current_database()`
+    )
+    return found.length === 0
+  })
+})
+
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, attempts, patience]) tests.run()

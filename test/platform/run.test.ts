@@ -156,8 +156,8 @@ const pidsOf = (out: string) => [...out.matchAll(/(\w) in (\d+)/g)].map(([, name
 sharing('are judged one by one, with their own output, exit codes and counts', async () => {
   const { last, out } = await run(
     {
-      'a.test.ts': `${pid('a')}${uvu}test('x', () => { throw new Error('the reason') })\ntest.run()`,
-      'b.test.ts': `${pid('b')}${uvu}test('x', () => {})\ntest('y', () => {})\ntest.run()`,
+      'a.test.ts': `${pid('a')}${uvu}test('x', () => {})\ntest('y', () => {})\ntest.run()`,
+      'b.test.ts': `${pid('b')}${uvu}test('x', () => { throw new Error('the reason') })\ntest.run()`,
       'c.test.ts': `${own}${pid('c')}${uvu}test('x', () => {})\ntest.run()`
     },
     ['--verbose'],
@@ -170,10 +170,10 @@ sharing('are judged one by one, with their own output, exit codes and counts', a
   // The output of a file is before its line.
   const places = [
     /a in/,
-    /the reason/,
-    /✘ \S*a\.test\.ts {2}0 passed, 1 failed/,
+    /✔ \S*a\.test\.ts {2}2 passed/,
     /b in/,
-    /✔ \S*b\.test\.ts {2}2 passed/
+    /the reason/,
+    /✘ \S*b\.test\.ts {2}0 passed, 1 failed/
   ]
   const found = places.map(place => out.search(place))
   assert.equal(
@@ -183,19 +183,40 @@ sharing('are judged one by one, with their own output, exit codes and counts', a
   assert.not.ok(found.includes(-1))
 })
 
-sharing('go on in a new process behind one that ended theirs or took too long', async () => {
+sharing('go on in a new process behind one that ended theirs, took too long or failed', async () => {
   const { last, out } = await run(
     {
       'a.test.ts': `${pid('a')}${uvu}test('x', () => process.exit(0))\ntest.run()`,
       'b.test.ts': `${pid('b')}${uvu}test('x', () => new Promise(() => {}))\ntest.run()`,
-      'c.test.ts': `${pid('c')}${uvu}test('x', () => {})\ntest.run()`
+      'c.test.ts': `${pid('c')}${uvu}test('x', () => { throw new Error('no') })\ntest.run()`,
+      'd.test.ts': `${pid('d')}${uvu}test('x', () => {})\ntest.run()`
     },
     ['--verbose', '--timeout', '2'],
     { TEST_CONCURRENCY: '1' }
   )
-  assert.is(last, '1 passed, 2 failed')
-  assert.is(new Set(pidsOf(out).map(line => line.slice(2))).size, 3)
+  assert.is(last, '1 passed, 3 failed')
+  assert.is(new Set(pidsOf(out).map(line => line.slice(2))).size, 4)
   assert.match(out, /b\.test\.ts was still running after 2 s/)
+})
+
+sharing('do not fail for what a file left open that failed itself, and ran again', async () => {
+  const marker = join(tmpdir(), `failed-once-${process.pid}`)
+  const { code, last, out } = await run(
+    {
+      'a.test.ts': `${uvu}import { existsSync, writeFileSync } from 'node:fs'
+test('fails once', () => {
+  if (existsSync(${JSON.stringify(marker)})) return
+  writeFileSync(${JSON.stringify(marker)}, '')
+  setInterval(() => {}, 1000)
+  throw new Error('first')
+})
+test.run()`,
+      'b.test.ts': `${uvu}test('passes', () => {})\ntest.run()`
+    },
+    ['--again']
+  ).finally(() => rm(marker, { force: true }))
+  assert.is(code, 0, out)
+  assert.is(last, '2 passed, 0 failed')
 })
 
 sharing('fail together when one of them leaves something open', async () => {

@@ -24,17 +24,29 @@ interface TestWorker {
   stop(): Promise<void>
 }
 
-/** A worker inside this process, on the environment of a harness. */
+/** A worker inside this process, on the environment of a harness. What was opened is closed as well when the rest cannot be. */
 export async function startTestWorker(env: Record<string, string>): Promise<TestWorker> {
   const config = readConfig(env)
   const url = config.databaseUrl as string
+  const opened: (() => unknown)[] = []
+  let stopping: Promise<void> | undefined
+  const stop = () => {
+    stopping ??= closeInTurn(opened.reverse())
+    return stopping
+  }
+  onClose(stop)
   const log = openLog({ level: config.logLevel, name: 'worker' })
   const db = openDatabase({ url, pool: 10, name: 'test-worker' })
+  opened.push(() => db.destroy())
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
+  opened.push(() => bus.close())
   const queue = await openQueue({ url, role: 'worker', log })
+  opened.push(() => queue.close())
   const worker = `test:${process.pid}:${randomBytes(3).toString('hex')}`
   const testBroker = await openTestBroker({ config, databaseUrl: url, db, log, clock: systemClock, worker })
+  opened.push(() => testBroker?.close())
   const brokers = openBrokers(config, log, { records: openCallRecords(db, worker), testBroker })
+  opened.push(() => brokers.close())
   const services: WorkerServices = {
     config,
     db,
@@ -48,19 +60,20 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
     changes: openSignal()
   }
   const work = await startWork(services)
-  let stopping: Promise<void> | undefined
-  const stop = () => {
-    stopping ??= (async () => {
-      await work.stop()
-      await brokers.close()
-      await testBroker?.close()
-      await Promise.allSettled([queue.close(), bus.close()])
-      await db.destroy()
-    })()
-    return stopping
-  }
-  onClose(stop)
+  opened.push(() => work.stop())
   return { services, stop }
+}
+
+/** Closes one after the other, also behind one that could not be closed; throws what the first of those threw. */
+async function closeInTurn(closing: (() => unknown)[]): Promise<void> {
+  const failures: unknown[] = []
+  for (const close of closing)
+    try {
+      await close()
+    } catch (error) {
+      failures.push(error)
+    }
+  if (failures.length > 0) throw failures[0]
 }
 
 export interface TestProcess {
