@@ -14,6 +14,9 @@ import { listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { openSettling } from '../../worker/orders/settle.ts'
+import { BrokerRequests } from '../../worker/platform/broker-requests.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -93,6 +96,7 @@ beside('another one’s sale, balance and order are served at once, and its own 
 // A partner has half of a worker's places: four of these wait.
 const BEGUN = 104
 const BEGUN_MS = 2000
+let secondWorker: Awaited<ReturnType<typeof startTestWorker>>
 
 beside('those that wait for a place of a worker that stops are left to another worker', async () => {
   const { db } = harness.services
@@ -108,12 +112,30 @@ beside('those that wait for a place of a worker that stops are left to another w
     )
     return requested?.waiting === BEGUN && requested.queued === 0
   })
-  await startTestWorker(harness.env)
+  secondWorker = await startTestWorker(harness.env)
   const stopped = firstWorker.stop()
   simulator.faults.reset()
   await stopped
   const statuses = (await Promise.all(balances)).map(({ status }) => status)
   assert.equal(statuses, Array(BEGUN).fill(200))
+})
+
+beside('one that a worker reads while it stops is left to another worker', async () => {
+  const { db } = harness.services
+  // Nothing names it but the hint to the worker that stops.
+  const id = newId('brokerRequest')
+  const stored = await db.raw(
+    `insert into broker_requests (id, kind, key, data, reply_channel, partner_id, expires_at)
+     select ?, kind, ?, data, reply_channel, partner_id, now() + interval '1 minute'
+       from broker_requests where kind = 'balance' and partner_id = ? limit 1`,
+    [id, id, slow.partnerId]
+  )
+  assert.is(stored.rowCount, 1)
+  const { services } = secondWorker
+  const stopping = new BrokerRequests({ ...services, worker: 'stopping' }, openSettling(services))
+  stopping.serve(id)
+  await stopping.drain()
+  await until('its response', async () => (await db('broker_requests').where({ id }).first()).state === 'answered')
 })
 
 const waiting = suite('requests that wait in an api process')

@@ -38,7 +38,10 @@ export class BrokerRequests {
   readonly #places: { ask: RequestPlaces<Timed>; sell: RequestPlaces<Timed> }
   /** Broker requests under way, by id. */
   readonly #underWay = new Map<string, Promise<void>>()
-  readonly #cancels = new Set<() => void>()
+  /** Requests that are being read, to be run or passed on. */
+  readonly #routing = new Set<Promise<unknown>>()
+  /** Requests passed to other workers, by what cancels the timer that passes them on again. */
+  readonly #passed = new Map<() => void, Timed[]>()
   #stopped = false
 
   constructor(services: WorkerServices, settling: Settling, size = PLACES) {
@@ -59,29 +62,34 @@ export class BrokerRequests {
   /** Runs a broker request that another worker took for an account that this one serves. */
   serve(brokerRequestId: string): void {
     if (this.#stopped) return
-    this.#read([brokerRequestId]).then(
-      ([request]) => request && this.#start(request),
-      (error: unknown) => this.#services.log.warn({ err: error }, 'a broker request could not be read')
-    )
+    const reading = this.#read([brokerRequestId]).then(([request]) => request && this.#start(request))
+    this.#trackRouting(reading, 'a broker request could not be read')
   }
 
-  /** Leaves what waits for a place to other workers; resolves when what has one is done. */
+  /** Leaves what waits for a place, is being read or was passed on to other workers; resolves when what has a place is done. */
   async drain(): Promise<void> {
     this.#stopped = true
-    for (const cancel of this.#cancels) cancel()
-    const left = Promise.all([this.#leave('ask'), this.#leave('sell')]).catch((error: unknown) =>
-      this.#services.log.warn({ err: error }, 'broker requests could not be left to another worker')
-    )
-    await Promise.allSettled([left, ...this.#underWay.values()])
+    for (const cancel of this.#passed.keys()) cancel()
+    this.#leave([...this.#places.ask.leave(), ...this.#places.sell.leave(), ...[...this.#passed.values()].flat()])
+    while (this.#routing.size + this.#underWay.size > 0)
+      await Promise.allSettled([...this.#routing, ...this.#underWay.values()])
   }
 
-  /** Puts what waits for a place back into its queue, where another worker takes it at once. */
-  async #leave(name: 'ask' | 'sell'): Promise<void> {
+  /** Puts requests back into their queues, where another worker takes them at once. */
+  #leave(requests: Timed[]): void {
     const { db, queue, bus } = this.#services
-    const jobs = this.#places[name].leave().map(({ id }) => ({ brokerRequestId: id }))
-    if (jobs.length === 0) return
-    await queue.enqueue(db, name, jobs)
-    bus.publish(WORK, name, 'left')
+    for (const [name, some] of Map.groupBy(requests, ({ kind }) => queueOf(kind))) {
+      const jobs = some.map(({ id }) => ({ brokerRequestId: id }))
+      const leaving = queue.enqueue(db, name, jobs).then(() => bus.publish(WORK, name, 'left'))
+      this.#trackRouting(leaving, 'broker requests could not be left to another worker')
+    }
+  }
+
+  #trackRouting(routing: Promise<unknown>, complaint: string): void {
+    const tracked = routing
+      .catch((error: unknown) => this.#services.log.warn({ err: error }, complaint))
+      .finally(() => this.#routing.delete(tracked))
+    this.#routing.add(tracked)
   }
 
   /** Those that wait for a response. */
@@ -98,7 +106,7 @@ export class BrokerRequests {
     const { db, bus, worker } = this.#services
     const requests = await this.#read(ids)
     const sharesById = await sharesOf(db, worker, requests)
-    const passed: string[] = []
+    const passed: Timed[] = []
     for (const request of requests) {
       const shares = sharesById.get(request.id) ?? []
       const [only = worker, ...more] = new Set(shares.map(share => share.worker ?? worker))
@@ -106,27 +114,30 @@ export class BrokerRequests {
       else if (only === worker) this.#start(request)
       else {
         bus.publish(channelOf(only), 'ask', request.id)
-        passed.push(request.id)
+        passed.push(request)
       }
     }
     if (passed.length > 0) this.#routeAgain(passed)
   }
 
-  /** A hint may be lost, and a worker may end: requests not done by then are routed again. */
-  #routeAgain(ids: string[]): void {
-    if (this.#stopped) return
-    const { clock, log } = this.#services
-    const cancel = clock.after(PASSED_AGAIN_MS, () => {
-      this.#cancels.delete(cancel)
-      this.#route(ids).catch((error: unknown) => log.warn({ err: error }, 'broker requests could not be passed on'))
+  /** A hint may be lost, and a worker may end: requests not done by then are routed again, by another worker if this one stops. */
+  #routeAgain(requests: Timed[]): void {
+    if (this.#stopped) {
+      this.#leave(requests)
+      return
+    }
+    const cancel = this.#services.clock.after(PASSED_AGAIN_MS, () => {
+      this.#passed.delete(cancel)
+      const ids = requests.map(({ id }) => id)
+      this.#trackRouting(this.#route(ids), 'broker requests could not be passed on')
     })
-    this.#cancels.add(cancel)
+    this.#passed.set(cancel, requests)
   }
 
   #start(request: Timed): void {
-    if (this.#stopped) return
     const name = queueOf(request.kind)
-    if (this.#places[name].admit(request)) this.#startAll(name)
+    if (this.#stopped) this.#leave([request])
+    else if (this.#places[name].admit(request)) this.#startAll(name)
     else {
       // The partner has all its share of what may wait.
       countTurnedAway(name)
