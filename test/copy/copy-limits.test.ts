@@ -12,14 +12,19 @@ import { markLimitsSet, takeLimitsToSet } from '../../db/copy/limits.ts'
 import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
+import { type SimulatedSymbol, symbols } from '../../worker/simulator/engine/symbols.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
 
-const simulator = await startSimulator({ tickMs: 50, seed: 12, limits: 'off' })
+const TICK_MS = 50
+const simulator = await startSimulator({ tickMs: TICK_MS, seed: 12, limits: 'off' })
 onClose(() => simulator.close())
+// The price moves by half of one per cent within 20 s of such ticks, which closes a contract at its stop loss: on a busy machine
+// before a test has changed it.
+simulator.engine.market.script(symbols.get('R_100') as SimulatedSymbol, Array((8 * 60_000) / TICK_MS).fill(1219.6))
 const harness = await openHarness({
   env: { ...brokerEnv(simulator), SWEEP_MS: '200', LEASE_MS: '2000', BROKER_ANSWER_TIMEOUT_MS: '2000' }
 })
