@@ -136,6 +136,7 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
 
 interface Way {
   ms: number
+  requested: number
   stored: number
   sending: number | null
   open: number | null
@@ -151,21 +152,23 @@ async function slowest({ db, workers }: Scene, sent: Sent[], began: Date): Promi
     .sort((one, other) => Number(other.ms) - Number(one.ms))
     .slice(0, SLOWEST)
   const [ids, times] = [slow.map(each => each.clientOrderId), slow.map(each => each.ms)]
+  const beganAt = performance.now() - (Date.now() - began.getTime())
+  const requested = slow.map(each => (each.at - beganAt) / 1000)
   const found = await rows<Way>(
     db,
-    `select s.ms, o.attempt, o.sender,
+    `select s.ms, s.requested, o.attempt, o.sender,
             extract(epoch from o.created_at - :began::timestamptz)::float8 as stored,
             extract(epoch from o.sent_at - :began::timestamptz)::float8 as sending,
             extract(epoch from o.opened_at - :began::timestamptz)::float8 as open,
             extract(epoch from l.leased_at - :began::timestamptz)::float8 as leased
-       from unnest(:ids::text[], :times::float8[]) s (id, ms) join orders o on o.client_order_id = s.id
+       from unnest(:ids::text[], :times::float8[], :requested::float8[]) s (id, ms, requested) join orders o on o.client_order_id = s.id
        left join account_leases l on l.account_id = o.account_id order by s.ms desc`,
-    { began, ids, times }
+    { began, ids, times, requested }
   )
-  return found.map(({ ms, stored, sending, open, leased, attempt, sender }) => {
+  return found.map(({ ms, requested, stored, sending, open, leased, attempt, sender }) => {
     const worker = workers.find(({ pid }) => sender?.split(':').includes(String(pid)))?.name ?? 'a worker that is gone'
     return (
-      `${seconds(ms / 1000)}: stored at ${seconds(stored)}, sent at ${seconds(sending)} by ${worker} (attempt ${attempt}), ` +
+      `${seconds(ms / 1000)}: requested at ${seconds(requested)}, stored at ${seconds(stored)}, sent at ${seconds(sending)} by ${worker} (attempt ${attempt}), ` +
       `open at ${seconds(open)}; the account is with its worker since ${seconds(leased)}`
     )
   })
@@ -192,7 +195,7 @@ async function freeze(run: Run, members: ChaosMember[]): Promise<void> {
 
 /** Takes workers away by `act`, and measures until others serve their accounts and follow their contracts. */
 async function takenOver(
-  { scene, options: { probes, leaseMs }, figure }: Run,
+  { scene, options: { probes, leaseMs, tell }, figure }: Run,
   members: ChaosMember[],
   how: string,
   act: () => Promise<unknown>
@@ -206,10 +209,19 @@ async function takenOver(
   )
   const theirs = new Set(served.map(({ account_id }) => account_id))
   const own = scene.accounts.filter(({ trader }) => theirs.has(trader.accountId))
-  const every = Math.max(1, Math.floor(own.length / probes))
-  const chosen = own.filter((_, index) => index % every === 0).slice(0, probes)
   const at = performance.now()
   await act()
+  // An order that was under way keeps its account until it is resolved, which takes as long as the broker may still get it.
+  const locked = await rows<{ account_id: string }>(
+    db,
+    `select distinct account_id from orders where phase = 'sending' and sender = any(:names)`,
+    { names }
+  )
+  const inDoubt = new Set(locked.map(({ account_id }) => account_id))
+  const free = own.filter(({ trader }) => !inDoubt.has(trader.accountId))
+  const every = Math.max(1, Math.floor(free.length / probes))
+  const chosen = free.filter((_, index) => index % every === 0).slice(0, probes)
+  tell(`${inDoubt.size} of ${own.length} accounts had an order under way, which is resolved first; the others:`)
   const left = `select from orders where phase = 'open' and lease_holder = any(:names) limit 1`
   const followed = until(
     'the contracts to be followed by others',
