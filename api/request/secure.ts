@@ -20,10 +20,10 @@ export function secure({ baseUrl }: Config) {
   return async (ctx: Context, next: Next): Promise<void> => {
     // Straight to Node's response: Koa's way costs several times as much, and every response has these.
     for (const [name, value] of protection) ctx.res.setHeader(name, value)
-    const hosts = countHosts(ctx.req.rawHeaders)
+    const hosts = hostsOf(ctx.req.rawHeaders)
     // Of several Node takes the first, a proxy in front perhaps another.
-    if (hosts > 1 || (hosts === 0 && ctx.req.httpVersion === '1.1'))
-      throw new ApiError('MALFORMED_REQUEST', 'Send one Host header.')
+    if (hosts.length > 1 || (hosts.length === 0 && ctx.req.httpVersion === '1.1') || !hosts.every(isHost))
+      throw new ApiError('MALFORMED_REQUEST', 'Send one Host header, with one name or address and perhaps a port.')
     if (ctx.path.startsWith('/v1/')) ctx.res.setHeader('Cache-Control', 'no-store')
     if (required) {
       if (!isSecure(ctx))
@@ -34,14 +34,19 @@ export function secure({ baseUrl }: Config) {
   }
 }
 
-function countHosts(rawHeaders: string[]): number {
-  let count = 0
+function hostsOf(rawHeaders: string[]): string[] {
+  const hosts: string[] = []
   for (let index = 0; index < rawHeaders.length; index += 2) {
     const name = rawHeaders[index] as string
-    if (name.length === 4 && name.toLowerCase() === 'host') count += 1
+    if (name.length === 4 && name.toLowerCase() === 'host') hosts.push(rawHeaders[index + 1] as string)
   }
-  return count
+  return hosts
 }
+
+// RFC 9110, §7.2: an address in brackets or a name, and perhaps a port. A name might contain a comma; none that is in use does, and
+// what joins the fields of a request into one puts commas between their values.
+const HOST = /^(?:\[[\w.~!$&'()*+;=:%-]+\]|(?:[\w.~!$&'()*+;=-]|%[\da-f]{2})*)(?::\d*)?$/i
+const isHost = (value: string): boolean => HOST.test(value)
 
 // Koa takes the first of several values, which may be the client's own: each must be https.
 function isSecure(ctx: Context): boolean {

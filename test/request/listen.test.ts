@@ -77,6 +77,14 @@ broken('includes HTTP/1.1 without a Host', async () => {
   assert.equal(refusal(received), [400, 'MALFORMED_REQUEST'])
 })
 
+broken('includes a Host with anything but one name or address and a port', async () => {
+  const withHost = (host: string) => speak(usualPort, get().replace('Host: x', `Host: ${host}`))
+  const refused = ['a, b', 'a,b', 'a b', 'someone@a', 'a/b', 'a:80:81', 'a:http', '[::1', '::1', 'a%2', 'a?b', '"a"']
+  for (const host of refused) assert.equal(refusal(await withHost(host)), [400, 'MALFORMED_REQUEST'], host)
+  const accepted = ['a', 'A.example', 'a_b:8080', '127.0.0.1:80', '[::1]', '[2001:db8::1]:443', 'a:', 'a%2Db', '']
+  for (const host of accepted) assert.match(await withHost(host), /^HTTP\/1\.1 200 OK/, host)
+})
+
 broken('expectations are not: one that is unknown is ignored', async () => {
   assert.match(await speak(usualPort, get('Expect: a-miracle\r\n')), /^HTTP\/1\.1 200 OK/)
 })
