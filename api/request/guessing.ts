@@ -107,7 +107,7 @@ async function countAttempt(
   const ofAddress = endUserIp && `${what} from:${partnerId}:${digest(endUserIp)}`
   const ofBoth = endUserIp && `${what} of from:${partnerId}:${digest(`${subject} ${endUserIp}`)}`
   const failures = await hit(ofPartner)
-  if (failures <= FREE.ofPartner) {
+  if (failures < FREE.ofPartner) {
     const names = [ofEmail, ...(ofAddress && ofBoth ? [ofAddress, ofBoth] : [])]
     const [email = 0, address = 0, both = 0] = await Promise.all(names.map(hit))
     const delays = ofBoth

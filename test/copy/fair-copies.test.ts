@@ -3,10 +3,14 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { findLeading, type Leading } from '../../db/copy/fanout.ts'
+import { readConfig } from '../../schemas/config/config.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
-import { fanOut } from '../../worker/copy/fanout.ts'
+import { openBrokers } from '../../worker/broker/brokers.ts'
+import { fanOut, leastOf } from '../../worker/copy/fanout.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
 import { CopyPlaces } from '../../worker/copy/places.ts'
+import { contractOf } from '../../worker/orders/terms.ts'
 import type { Clock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -62,6 +66,28 @@ copying('has them all copied, and another one’s order goes between the copies'
   await until('every copy to be bought', async () => (await phases()).open === FOLLOWERS, 60_000)
   simulator.faults.reset()
   assert.ok(bought < FOLLOWERS, "the other one's order went after all copies")
+})
+
+copying('waits for the broker’s minimums for a second at most, and goes on without them', async () => {
+  const { log } = harness.services
+  const partner = await harness.makePartner()
+  const { traderExternalId } = await partner.makeTrader()
+  const { body } = await place(partner, traderExternalId, { duration: 10, durationUnit: 'm' })
+  const leading = await findLeading(db, body.orderId)
+  const brokers = openBrokers(readConfig(harness.env), log)
+  simulator.faults.add({ effect: 'ignore', call: 'proposal' })
+  const ended: string[] = []
+  // Given up by the client of the broker after its own time.
+  const read = brokers
+    .of('v3')
+    .market('1')
+    .leastOf(contractOf(leading as Leading))
+    .catch(() => ended.push('the read'))
+  const services = { brokers, log } as WorkerServices
+  const least = await leastOf(services, leading).finally(() => ended.push('copying'))
+  assert.equal([least, ended], [{ stake: null, stopLoss: null, takeProfit: null }, ['copying']])
+  simulator.faults.reset()
+  await Promise.all([read, brokers.close()])
 })
 
 const pacing = suite('the copies a worker sends at a time')

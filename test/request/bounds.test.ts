@@ -1,4 +1,5 @@
 // What one partner may keep, how often all its keys together may call, and how much it may have on its way to us.
+import { randomUUID } from 'node:crypto'
 import { connect, type Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -28,6 +29,7 @@ import type { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { MAX_REPLAYS } from '../../schemas/webhooks.ts'
+import { refusedUpgrade } from '../events/client.ts'
 import { call, closeAll, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { draft, makeBot } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -52,15 +54,24 @@ async function copies(table: string, id: string, count: number): Promise<void> {
 }
 
 /** Lowers a bound until it is restored. */
-function lowered(kind: BoundKind, records: number): { restore(): void } {
-  const bound = bounds[kind] as { records: number }
-  const usual = bound.records
+function lowered(kind: BoundKind, records: number, bytes?: number): { restore(): void } {
+  const bound = bounds[kind] as { records: number; bytes?: number }
+  const usual = { ...bound }
   bound.records = records
-  return {
-    restore: () => {
-      bound.records = usual
+  if (bytes !== undefined) bound.bytes = bytes
+  return { restore: () => void Object.assign(bound, usual) }
+}
+
+/** How many more records a partner may make, of so many tried. */
+async function roomFor(kind: BoundKind, partnerId: string, { tries, bytes = 0 }: { tries: number; bytes?: number }) {
+  for (let made = 0; made < tries; made++) {
+    const refusal = await requireRoom(db, kind, partnerId, bytes).catch((error: ApiError) => error)
+    if (refusal) {
+      assert.is(refusal.code, 'LIMIT_REACHED')
+      return made
     }
   }
+  return tries
 }
 
 const refused = (response: { status: number; body: { error: string; limit: number } }, limit: number) =>
@@ -164,6 +175,39 @@ keeping('is counted again, not refused, once as much was made as may pass betwee
   const uncounted = bounds.purchases.records / 100
   for (let made = 0; made < 2 * uncounted + 2; made++) await requireRoom(db, 'purchases', partnerId)
 })
+
+keeping(
+  'is refused once as much was made as may pass between two counts, and the next count finds too much',
+  async () => {
+    const { partnerId } = await harness.makePartner()
+    // The smallest that is not counted each time: a hundredth of it may pass.
+    const held = lowered('messages', 5001)
+    await requireRoom(db, 'messages', partnerId)
+    await db.raw(
+      `insert into community_messages (id, partner_id, party_id, content)
+     select 'msg_' || lpad(n::text, 25, '0') || 'c', ?, ?, 'x' from generate_series(1, ?) n`,
+      [partnerId, partnerId, bounds.messages.records]
+    )
+    assert.is(await roomFor('messages', partnerId, { tries: 60 }), 51)
+    held.restore()
+    // The same of bytes.
+    const heldBytes = lowered('idempotencyKeys', 5001, 100_000)
+    await requireRoom(db, 'idempotencyKeys', partnerId)
+    const now = new Date()
+    await db('idempotency_keys').insert({
+      partner_id: partnerId,
+      key: 'one-large-answer',
+      fingerprint: Buffer.alloc(32),
+      holder: randomUUID(),
+      leased_until: now,
+      answered_at: now,
+      token_key_id: 't1',
+      answer: Buffer.alloc(bounds.idempotencyKeys.bytes)
+    })
+    assert.is(await roomFor('idempotencyKeys', partnerId, { tries: 20, bytes: 100 }), 10)
+    heldBytes.restore()
+  }
+)
 
 keeping('is refused for a while by the latest count where that reached a large limit', async () => {
   const { partnerId } = await harness.makePartner()
@@ -336,6 +380,34 @@ holding('are bounded in bodies that have been received until their requests have
   const statuses = (await Promise.all(created)).map(({ status }) => status)
   // Sixteen of them are 8,000,000 bytes and some fields more.
   assert.is(statuses.filter(status => status === 200).length, 16)
+})
+
+holding('are those that came of a body that did not say how long it is, once all of it has come', async () => {
+  const partner = await harness.makePartner()
+  const { pace } = harness.services
+  // So they wait for their places together, and nothing else of the partner does.
+  pace.spend(partner.partnerId, 20 * 2 ** 20)
+  const text = JSON.stringify(draft)
+  const fields = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n'
+  const body = `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`
+  const statuses: string[] = []
+  for (let count = 0; count < 12; count++)
+    unread(`${head(partner, 'POST', '/v1/marketplace/creator/bots', fields)}${body}`)
+      .setEncoding('latin1')
+      .once('data', (received: string) => statuses.push(received.slice(9, 12)))
+      .resume()
+  await until('all responses', () => statuses.length === 12)
+  // At the limit of the operation, a mebibyte each, there would be room for eight.
+  assert.equal(statuses, Array(12).fill('200'))
+})
+
+holding('leave the account once the response to a refused upgrade is sent', async () => {
+  const partner = await harness.makePartner({ scopes: ['usage:read'] })
+  const { release } = harness.services.bytes.add(partner.partnerId, 2 ** 23 - 100)
+  const me = async () => (await partner.call(getMe)).status
+  assert.is((await refusedUpgrade(harness.address, { key: partner.key })).status, 403)
+  await until('the account to have room again', async () => (await me()) === 200)
+  release()
 })
 
 holding('leave the account once, and what is there already is added without room', () => {

@@ -275,6 +275,23 @@ pacing('has its requests wait for a place once it has used up its allowance, and
   assert.is(pace.waitMs('greedy'), 0)
 })
 
+pacing(
+  'has them begin in the order in which they came, and none before one that its allowance wakes in a moment',
+  async () => {
+    const clock = { ms: 0 }
+    const pace = openPace({ usual: { perMs: 10, burst: 100 }, now: () => clock.ms })
+    const places = openPlaces({ pool: 10, pace })
+    const begun: string[] = []
+    const call = (name: string) => places.run('greedy', async () => void begun.push(name))
+    pace.spend('greedy', 300)
+    const first = call('first')
+    // Its time has come, and its timer has not run yet.
+    clock.ms = 20
+    await Promise.all([first, call('second')])
+    assert.equal(begun, ['first', 'second'])
+  }
+)
+
 pacing('spreads the calls of a minute, by their weights, as soon as what may be used at once is used', async () => {
   const clock = { ms: 0 }
   const now = () => clock.ms

@@ -1,0 +1,76 @@
+// From which failure on an attempt with a password is slowed: by its e-mail, by the end user's address, by its partner.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { guarded } from '../../api/request/guessing.ts'
+import type { ApiError } from '../../schemas/errors/errors.ts'
+import { newId } from '../../schemas/fields/ids.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+
+const harness = await openHarness()
+
+/** Attempts of a partner's traders, all of which fail. */
+function openAttempts() {
+  const partnerId = newId('partner')
+  let subjects = 0
+  /** One with a wrong password; returns whether it was slowed: nobody waits for its end any more, so a pause ends it, uncounted. */
+  const fail = async ({ subject = `someone-${++subjects}`, ip }: { subject?: string; ip?: string } = {}) => {
+    const guess = { what: 'login', partnerId, subject, endUserIp: ip, signal: AbortSignal.abort() } as const
+    let checked = false
+    const check = async () => {
+      checked = true
+      return undefined
+    }
+    const failure = await guarded(guess, harness.services, check).catch((error: ApiError) => error)
+    assert.is(failure === undefined, checked)
+    if (failure) assert.is(failure.code, 'UNAVAILABLE')
+    return !checked
+  }
+  /** How many of at most so many attempts are not slowed. */
+  const failures = async (most: number, attempt: (index: number) => Parameters<typeof fail>[0]) => {
+    for (let count = 0; count < most; count++) if (await fail(attempt(count))) return count
+    return most
+  }
+  return { fail, failures }
+}
+
+const slowing = suite('an attempt with a password')
+
+slowing('is slowed from the eleventh of its e-mail on', async () => {
+  const { fail, failures } = openAttempts()
+  assert.is(await failures(20, () => ({ subject: 'victim' })), 10)
+  assert.is(await fail(), false)
+})
+
+slowing('is slowed from the eleventh of its e-mail and address on, and from no other address', async () => {
+  const { fail, failures } = openAttempts()
+  assert.is(await failures(20, () => ({ subject: 'victim', ip: '203.0.113.1' })), 10)
+  assert.is(await fail({ subject: 'victim', ip: '203.0.113.2' }), false)
+})
+
+slowing('is slowed from the hundred and first of its e-mail on, each from an address of its own', async () => {
+  const { fail, failures } = openAttempts()
+  assert.is(await failures(200, index => ({ subject: 'victim', ip: `203.0.113.${index}` })), 100)
+  assert.is(await fail({ ip: '198.51.100.1' }), false)
+})
+
+slowing('is slowed from the thirty-first of its address on, each of an e-mail of its own', async () => {
+  const { fail, failures } = openAttempts()
+  assert.is(await failures(60, () => ({ ip: '203.0.113.1' })), 30)
+  assert.is(await fail({ ip: '203.0.113.2' }), false)
+  assert.is(await fail(), false)
+})
+
+slowing(
+  'is slowed from the two thousand and first of its partner on, but from an address without failures',
+  async () => {
+    const { fail, failures } = openAttempts()
+    assert.is(await failures(2100, () => ({})), 2000)
+    // The first of an address is a failure of it; no other.
+    for (const ip of ['203.0.113.1', '203.0.113.2'])
+      assert.equal([await fail({ ip }), await fail({ ip })], [false, true])
+    assert.is(await openAttempts().fail(), false)
+  }
+)
+
+slowing.after(closeAll)
+slowing.run()
