@@ -96,8 +96,8 @@ function holdResponse(ctx: Context, bytes: ByteAccounts, partnerId: string): voi
   const { length } = ctx.response
   if (!length || ctx.res.destroyed) return
   const { release } = bytes.add(partnerId, length)
-  // A refused upgrade has no 'close' once it is sent; one that is never read has nothing else.
-  ctx.res.once('finish', release).once('close', release)
+  // It follows 'finish', and comes alone where the response is never read; a refused upgrade has it with its socket's end.
+  ctx.res.once('close', release)
 }
 
 /** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */

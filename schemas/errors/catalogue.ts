@@ -21,7 +21,8 @@ export const catalogue: Record<ErrorCode, Explained> = {
     extras: { details: [{ path: '/body/stake', message: 'must be at least 0.35' }], violations: 1 }
   },
   MALFORMED_REQUEST: {
-    cause: 'What came is not HTTP/1.1, or has no `Host`. Any path can answer it; the connection is closed.',
+    cause:
+      'What came is not HTTP/1.1, or does not have one valid `Host`. Any path can answer it; the connection is closed.',
     remedy: 'Let a library speak HTTP.'
   },
   MALFORMED_JSON: {
@@ -168,7 +169,8 @@ export const catalogue: Record<ErrorCode, Explained> = {
     message: 'The limit of 600 calls a minute for this key is reached.'
   },
   HEADERS_TOO_LARGE: {
-    cause: 'The header fields are larger than 16 KiB together, most often because of cookies. Any path can answer it.',
+    cause:
+      'The header fields are larger than 16 KiB together, or more than a hundred, most often because of cookies. Any path can answer it.',
     remedy: 'Send fewer or smaller header fields.'
   },
   INTERNAL: {

@@ -40,7 +40,7 @@ export const errors = {
   },
   INSUFFICIENT_BALANCE: { status: 422, message: "The trader's account cannot fund this order." },
   RATE_LIMITED: { status: 429, message: 'Too many requests: wait as Retry-After says.' },
-  HEADERS_TOO_LARGE: { status: 431, message: 'The header fields are larger than 16 KiB.' },
+  HEADERS_TOO_LARGE: { status: 431, message: 'The header fields are larger than 16 KiB, or more than a hundred.' },
   INTERNAL: { status: 500, message: 'Something failed on our side; quote the requestId.' },
   BROKER_UPSTREAM: { status: 502, message: 'The broker did not answer as expected; the call may be repeated.' },
   TRADING_HALTED: { status: 503, message: 'Placing is halted; see reason. Contracts may still be closed.' },

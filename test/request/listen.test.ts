@@ -13,16 +13,20 @@ import { closeAll, onClose, openHarness } from '../support/harness.ts'
 const harness = await openHarness({ env: { ORDER_TTL_MS: '500', SETTLE_WAIT_MS: '500' } })
 const partner = await harness.makePartner()
 const patience = { headersMs: 300, requestMs: 600, idleMs: 300, checkMs: 50 }
-const impatient = createListener(createApp(harness.services), harness.services, patience).listen(0, '127.0.0.1')
-await once(impatient, 'listening')
-onClose(async () => {
-  impatient.closeAllConnections()
-  impatient.close()
-})
+/** A listener with other times than the usual ones, until the end of the tests. */
+async function listen(times: typeof patience) {
+  const server = createListener(createApp(harness.services), harness.services, times).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onClose(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  return { server, port: (server.address() as AddressInfo).port }
+}
+const { server: impatient, port: impatientPort } = await listen(patience)
 const usualPort = Number(new URL(harness.address).port)
-const impatientPort = (impatient.address() as AddressInfo).port
 
-/** Sends bytes as they are and reads until the server ends the connection. */
+/** Sends bytes as they are and reads until the server ends the connection, within 20 s: Node's own times are longer. */
 async function speak(port: number, text: string): Promise<string> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
@@ -31,7 +35,7 @@ async function speak(port: number, text: string): Promise<string> {
     received += chunk
   })
   socket.write(text, 'latin1')
-  await once(socket, 'close')
+  await once(socket, 'close', { signal: AbortSignal.timeout(20_000) })
   return received
 }
 
@@ -96,6 +100,14 @@ large('of header fields is 431', async () => {
   assert.equal(refusal(received), [431, 'HEADERS_TOO_LARGE'])
 })
 
+large('of fields, more than a hundred, is 431 as well', async () => {
+  const more = (count: number) => Array.from({ length: count }, (_, index) => `X-${index}: y\r\n`).join('')
+  const request = (count: number) => get().replace('Authorization', `${more(count)}Authorization`)
+  // Beside three others.
+  assert.match(await speak(usualPort, request(97)), /^HTTP\/1\.1 200 OK/)
+  assert.equal(refusal(await speak(usualPort, request(98))), [431, 'HEADERS_TOO_LARGE'])
+})
+
 large('of a body is 413, by its announced length before any of it is read', async () => {
   const received = await speak(usualPort, post('Content-Length: 10000000\r\n\r\n{'))
   assert.equal(refusal(received), [413, 'PAYLOAD_TOO_LARGE'])
@@ -112,6 +124,17 @@ const slow = suite('too slow')
 slow('with its header fields or its body is 408', async () => {
   for (const text of [get().slice(0, 40), post('Content-Length: 100\r\n\r\n{')])
     assert.equal(refusal(await speak(impatientPort, text)), [408, 'REQUEST_TIMEOUT'], text)
+})
+
+slow('with its header fields is 408 long before the time of a whole request is over', async () => {
+  const { port } = await listen({ ...patience, requestMs: 100_000 })
+  assert.equal(refusal(await speak(port, get().slice(0, 40))), [408, 'REQUEST_TIMEOUT'])
+})
+
+slow('to send its next request keeps its connection longer than a proxy in front does', async () => {
+  const { headers } = await fetch(`${harness.address}/docs`)
+  // Proxies keep it for a minute: the one that closes first must not be the one that is about to be sent a request.
+  assert.is(headers.get('keep-alive'), 'timeout=65')
 })
 
 slow('to read its responses is cut off', async () => {
