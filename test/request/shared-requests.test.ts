@@ -12,7 +12,8 @@ import {
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 
-const { db, bus, queue } = (await openHarness()).services
+const { services, makePartner } = await openHarness()
+const { db, bus, queue } = services
 const tests = suite('equal broker requests of a process')
 const LONG_MS = 60_000
 const nobody = new AbortController().signal
@@ -36,8 +37,8 @@ function openShared() {
   })
   // No account has such a key, so that each test has its own.
   const key = newId('account')
-  const request = (timeoutMs = LONG_MS, signal: AbortSignal = nobody) =>
-    send({ kind: 'balance', key, data: { accountRowId: key }, timeoutMs }, signal).catch(
+  const request = (timeoutMs = LONG_MS, signal: AbortSignal = nobody, of: { partnerId?: string } = {}) =>
+    send({ kind: 'balance', key, data: { accountRowId: key }, timeoutMs, ...of }, signal).catch(
       (error: { code: string }) => error.code
     )
   const row = (count: number) =>
@@ -99,6 +100,30 @@ tests('are read no more when all who waited are gone', async () => {
   await row(2)
   assert.ok(reads() <= 4, `${reads()} reads`)
   void next
+})
+
+tests('of one partner leave by its pace when their row has ended, and others’ leave at once', async () => {
+  const { request, row, finish } = openShared()
+  const { partnerId: greedy } = await makePartner()
+  const left: string[] = []
+  const send = async (of: { partnerId?: string }, signal = nobody) => {
+    await request(LONG_MS, signal, of)
+    left.push(of.partnerId ?? 'nobody')
+  }
+  const gone = new AbortController()
+  const all = Array.from({ length: 250 }, () => send({ partnerId: greedy }))
+  const id = await row(1)
+  const other = send({ partnerId: 'another' })
+  const leaving = send({ partnerId: greedy }, gone.signal)
+  const startedAt = performance.now()
+  await finish(id, id => storeResponse(db, id, { balance: '1' }))
+  await other
+  assert.ok(left.length <= 60, `after ${left.length - 1} of the others’`)
+  gone.abort()
+  await leaving
+  await Promise.all(all)
+  // Fifty at once, the others at 400 a second.
+  assert.ok(performance.now() - startedAt > 480)
 })
 
 tests.after(closeAll)
