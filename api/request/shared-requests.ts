@@ -6,9 +6,9 @@ import { awaitEnd, type BrokerRequest, type BrokerRequestRow, responseOf } from 
 import type { Bus } from '../../db/platform/bus.ts'
 import { openPace } from './pace.ts'
 
-// Of one partner in one process: twice as many a second as the largest plan has calls, and more at once than one page of an
-// application sends.
-const ENDS = { perMs: 0.4, burst: 50 }
+// Of one partner in one process: as many a second as the largest plan has calls, and more at once than one page of an application
+// sends.
+const ENDS = { perMs: 0.2, burst: 50 }
 
 interface Shared {
   /** When the time of its row is over, by the process's monotonic clock in milliseconds. */

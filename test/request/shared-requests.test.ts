@@ -122,8 +122,8 @@ tests('of one partner leave by its pace when their row has ended, and others’ 
   gone.abort()
   await leaving
   await Promise.all(all)
-  // Fifty at once, the others at 400 a second.
-  assert.ok(performance.now() - startedAt > 480)
+  // Fifty at once, the others at 200 a second.
+  assert.ok(performance.now() - startedAt > 900)
 })
 
 tests.after(closeAll)
