@@ -1,8 +1,9 @@
 // Bounds of a socket that the other tests do not reach: traders over all of its subscriptions, a client that reads nothing for a
-// minute, and the places of an api that was killed.
+// minute, large messages, places of sockets that were not opened in the end, and those of an api that was killed.
 // test in the full run only
+import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { WebSocket, WebSocketServer } from 'ws'
@@ -10,6 +11,7 @@ import { StreamSocket } from '../../api/events/stream/socket.ts'
 import { Tails } from '../../api/events/stream/tail.ts'
 import { Ticks } from '../../api/events/stream/ticks.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
+import { socketsPerKey } from '../../schemas/stream.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startApi } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
@@ -17,6 +19,25 @@ import { openClient, refusedUpgrade } from './client.ts'
 
 const harness = await openHarness()
 const redis = await startRedis()
+
+const { db } = harness.services
+
+/** Requests a socket in this version of WebSocket, on a connection of its own. */
+function upgrade(key: string, version: string) {
+  const socket = connect(Number(new URL(harness.address).port), '127.0.0.1')
+  let received = ''
+  socket
+    .on('error', () => {})
+    .setEncoding('latin1')
+    .on('data', text => {
+      received += text
+    })
+  const fields = `Upgrade: websocket\r\nConnection: Upgrade\r\nSec-WebSocket-Key: ${randomBytes(16).toString('base64')}\r\n`
+  socket.write(
+    `GET /v1/stream HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${key}\r\n${fields}Sec-WebSocket-Version: ${version}\r\n\r\n`
+  )
+  return { socket, received: () => received }
+}
 
 const bounds = suite('the bounds of a socket')
 
@@ -66,6 +87,51 @@ bounds('end one whose client reads nothing for a minute, and none whose client r
   socket.tick(performance.now() + 61_000)
   assert.ok(socket.closed)
   release()
+})
+
+bounds('close one that sends a message of more than 64 KiB, and none is compressed', async () => {
+  const client = await openClient(harness.address, { key: (await harness.makePartner()).key })
+  // Its client offers to.
+  assert.is(client.ws.extensions, '')
+  client.send(`{"type":"ping","id":"${'x'.repeat(65_536)}"}`)
+  assert.is(await client.closed, 1009)
+})
+
+/** Holds that all of the key's places are free: as many sockets as its plan has can be opened. */
+async function holdFree(key: string): Promise<void> {
+  for (let count = 0; count < socketsPerKey.LAUNCH; count++)
+    await until('a free place', () => openClient(harness.address, { key }).catch(() => undefined))
+}
+
+bounds('have their places free again where the log cannot be read, or the handshake is none of ours', async () => {
+  const [unread, wrong] = [await harness.makePartner({ plan: 'LAUNCH' }), await harness.makePartner({ plan: 'LAUNCH' })]
+  await db.raw('alter table events rename to events_away')
+  for (let count = 0; count < socketsPerKey.LAUNCH; count++)
+    assert.is((await refusedUpgrade(harness.address, { key: unread.key })).status, 500)
+  await db.raw('alter table events_away rename to events')
+  await holdFree(unread.key)
+  for (let count = 0; count < socketsPerKey.LAUNCH; count++) {
+    const { socket, received } = upgrade(wrong.key, '12')
+    await once(socket, 'close')
+    assert.match(received(), /^HTTP\/1\.1 400 /)
+  }
+  await holdFree(wrong.key)
+})
+
+bounds('have their places free again where the client is gone before it is let in', async () => {
+  const { key, keyId } = await harness.makePartner({ plan: 'LAUNCH' })
+  const lock = await db.transaction()
+  await lock.raw('lock table events in access exclusive mode')
+  const sockets = Array.from({ length: socketsPerKey.LAUNCH }, () => upgrade(key, '13').socket)
+  const all = async () => {
+    const place = await harness.services.limits.hold(`stream:${keyId}`, socketsPerKey.LAUNCH)
+    place?.release()
+    return !place
+  }
+  await until('all places to be taken', all)
+  for (const socket of sockets) socket.destroy()
+  await lock.commit()
+  await holdFree(key)
 })
 
 bounds('read the log for one subscription that is behind after another, by turns among partners', async () => {

@@ -4,13 +4,14 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
 import { sequenceEvents } from '../../db/events/sequence.ts'
-import { OLD_SECRET_HOURS } from '../../db/webhooks/endpoints.ts'
+import { FAILING_FROM, OLD_SECRET_HOURS } from '../../db/webhooks/endpoints.ts'
 import { type HeldRow, renewSender } from '../../db/webhooks/leases.ts'
+import type { PendingRow } from '../../db/webhooks/outcomes.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import type { Changes } from '../../worker/webhooks/changes.ts'
-import { Endpoint, QUICK_MS } from '../../worker/webhooks/endpoint.ts'
+import { Endpoint, MAX_WAITING, QUICK_MS } from '../../worker/webhooks/endpoint.ts'
 import type { Item } from '../../worker/webhooks/items.ts'
 import { type DeliveryResponse, openRequests } from '../../worker/webhooks/request.ts'
 import { GIVEN_UP_MS, MAX_ATTEMPTS } from '../../worker/webhooks/schedule.ts'
@@ -122,6 +123,79 @@ windows('is halved by a failure, and one for an endpoint that only fails', () =>
   assert.is(window.size, 8)
   window.failed(true)
   assert.is(window.size, 1)
+})
+
+/** Begins to send the next event at `now`. */
+function sendNext(endpoint: Endpoint, now: number): Item {
+  const item = endpoint.next(now)
+  assert.ok(item, 'nothing to send')
+  endpoint.begin(item, now)
+  return item
+}
+const delivered = (ms: number) => failed({ error: null, httpStatus: 204, ms })
+
+windows('grows only while as many are under way as may be', () => {
+  const endpoint = endpointWith(3 * FIRST_WINDOW)
+  for (let now = 0; now < 300 * FIRST_WINDOW; now += 100) {
+    endpoint.end(sendNext(endpoint, now), 'd', delivered(100), now + 100)
+    write(endpoint, now + 100)
+  }
+  assert.is(endpoint.window, FIRST_WINDOW)
+})
+
+windows('counts what was delivered alone', () => {
+  const endpoint = endpointWith(10)
+  fail(endpoint, 0)
+  write(endpoint, 100)
+  assert.is(endpoint.window, FIRST_WINDOW / 2)
+  // A round of two, the second of which fills the window.
+  for (const item of [sendNext(endpoint, 100), sendNext(endpoint, 100)]) endpoint.end(item, 'd', delivered(100), 200)
+  write(endpoint, 200)
+  assert.is(endpoint.window, FIRST_WINDOW / 2 + 1)
+})
+
+windows('is one for an endpoint that failed at its last worker', () => {
+  const endpoint = endpointWith(3, { failures: FAILING_FROM })
+  sendNext(endpoint, 0)
+  assert.is(endpoint.next(0), undefined)
+})
+
+const reading = suite('what is read of the log ahead')
+const waitingAt = (position: number): PendingRow => {
+  const names = { endpointId: 'whk', partnerId: 'ptn_1', eventId: `e${position}`, deliveryId: `d${position}` }
+  const event = { position, day: 1, type: 'order.closed', subject: `ord_${position}` }
+  return { ...names, ...event, attempts: 1, replay: false, nextMs: 60_000 }
+}
+const waitingAtMost = (count: number) => Array.from({ length: count }, (_, index) => waitingAt(index + 1))
+
+reading('is as much again as may be under way, once fewer are open than may be', () => {
+  assert.is(endpointWith(FIRST_WINDOW - 1).room(0), FIRST_WINDOW + 1)
+  assert.is(endpointWith(FIRST_WINDOW).room(0), 0)
+})
+
+reading('is nothing while too many wait for their next attempt, by a replay neither', () => {
+  const endpoint = endpointWith(0)
+  assert.is(endpoint.roomForReplay(), 200)
+  endpoint.load(waitingAtMost(MAX_WAITING - 1), 0)
+  assert.equal([endpoint.room(0), endpoint.roomForReplay()], [2 * FIRST_WINDOW, 1])
+  endpoint.load([waitingAt(MAX_WAITING)], 0)
+  assert.equal([endpoint.room(0), endpoint.roomForReplay()], [0, 0])
+})
+
+reading('is one event at a time of an endpoint that fails, and none while too many wait', () => {
+  const endpoint = endpointWith(0, { failures: FAILING_FROM })
+  endpoint.load(waitingAtMost(MAX_WAITING - 1), 0)
+  assert.is(endpoint.room(0), 1)
+  endpoint.load([waitingAt(MAX_WAITING)], 0)
+  assert.is(endpoint.room(0), 0)
+})
+
+windows('is that of a slow endpoint once a response took more than a second', () => {
+  const endpoint = endpointWith(2)
+  endpoint.end(sendNext(endpoint, 0), 'd', delivered(SLOW_MS / 2), 1000)
+  assert.is(endpoint.slow, false)
+  endpoint.end(sendNext(endpoint, 1000), 'd', delivered(SLOW_MS / 2 + 1), 3000)
+  assert.is(endpoint.slow, true)
 })
 
 let made = 0
@@ -502,6 +576,7 @@ sharing('signs with a rotated secret until its day is over', async () => {
 
 sharing.after(closeAll)
 windows.run()
+reading.run()
 leaving.run()
 pausing.run()
 sharing.run()

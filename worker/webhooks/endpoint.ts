@@ -12,14 +12,12 @@ import { type Item, Items, itemOf, itemOfRow } from './items.ts'
 import type { DeliveryResponse } from './request.ts'
 import { delayAfter, GIVEN_UP_MS, MAX_ATTEMPTS, probeDelay } from './schedule.ts'
 import type { DeliverableEvent } from './tail.ts'
-import { MAX_WINDOW, SendWindow, SLOW_MS } from './window.ts'
+import { SendWindow, SLOW_MS } from './window.ts'
 
-/** Events read ahead. */
-const MAX_OPEN = 2 * MAX_WINDOW
 /** An endpoint that takes longer to respond is not quick, ms. */
 export const QUICK_MS = 50
 /** Events that may wait in webhook_pending; past them nothing new is read. */
-const MAX_WAITING = 1000
+export const MAX_WAITING = 1000
 
 export class Endpoint {
   readonly id: string
@@ -117,7 +115,8 @@ export class Endpoint {
     if (this.failing)
       return this.#items.open.size === 0 && !this.#items.hasDue(now) && this.#items.waiting.size < MAX_WAITING ? 1 : 0
     if (this.#items.open.size >= this.window || this.#items.waiting.size >= MAX_WAITING) return 0
-    return Math.min(MAX_OPEN, 2 * this.window) - this.#items.open.size
+    // As many are read ahead as may be under way.
+    return 2 * this.window - this.#items.open.size
   }
 
   /** How many replayed events may be added to those that wait. */

@@ -52,7 +52,8 @@ export class SendWindow {
     let size = this.#size
     if (queued >= MANY_QUEUED) size -= 1
     else if (full && queued < FEW_QUEUED && ms < SLOW_MS) size += 1
-    this.#set(Math.min(MAX_WINDOW, Math.max(1, size)))
+    // Where as many as MANY_QUEUED wait, more than one is under way.
+    this.#set(Math.min(MAX_WINDOW, size))
   }
 
   /** A request failed; `failing`: so many in a row that one at a time is tried. */
