@@ -1,7 +1,7 @@
 // What a hostile partner does, one attack after another as fast as its plan allows (SCALE: 200 calls a second), from a process of
 // its own: what it takes to send must not delay what is measured beside it. Every response counts, whatever its status.
-//   started by hostile.ts: the first message is the ground, each one after it the name of an attack and its seconds; a message
-//   with the statuses follows when the last call of an attack is finished
+//   started by hostile.ts: the first message is the ground, each one after it the name of an attack, its seconds and the CPU of a
+//   call of SHARING; a message with the statuses follows when the last call of an attack is finished
 
 import { randomUUID } from 'node:crypto'
 import { tickOrder } from '../support/tick-order.ts'
@@ -22,6 +22,8 @@ export interface Ground {
   traders: string[]
   /** The other partner's broker accounts. */
   victims: string[]
+  /** Microseconds of CPU that a call of SHARING takes. */
+  us?: number
 }
 
 export interface Attack {
@@ -110,6 +112,12 @@ export const attacks: Attack[] = [
   }
 ]
 
+/** Not an attack: as much CPU as one took of the service, taken by a bare server. */
+export const SHARING: Attack = {
+  name: 'as much CPU at a bare server',
+  call: ground => send({ ...ground, address: ground.bare }, 'GET', `/?us=${ground.us ?? 0}`)
+}
+
 const traderOf = ({ traders }: Ground, index: number) => traders[index % traders.length] as string
 
 async function send(
@@ -129,7 +137,7 @@ export const post = (ground: Ground, path: string, body: object | string) =>
 
 /** Attacks for `seconds`; resolves when the last call is finished. */
 async function run(ground: Ground, { name, seconds }: { name: string; seconds: number }): Promise<Answered> {
-  const { rate = CALLS_A_SECOND, call } = attacks.find(attack => attack.name === name) as Attack
+  const { rate = CALLS_A_SECOND, call } = [...attacks, SHARING].find(attack => attack.name === name) as Attack
   const answered: Answered = {}
   const one = async (index: number) => {
     for (const status of await call(ground, index)) answered[status] = (answered[status] ?? 0) + 1
@@ -144,7 +152,8 @@ async function run(ground: Ground, { name, seconds }: { name: string; seconds: n
 if (process.send) {
   let ground: Ground | undefined
   process.on('message', async (message: unknown) => {
-    if (ground) process.send?.(await run(ground, message as { name: string; seconds: number }))
+    const { us = 0, ...order } = message as { name: string; seconds: number; us?: number }
+    if (ground) process.send?.(await run({ ...ground, us }, order))
     else ground = message as Ground
   })
 }

@@ -23,6 +23,8 @@ export interface Turn {
 export interface Found {
   alone: Turn[]
   beside: Turn[]
+  /** Beside a bare server that takes as much CPU as the attack took of the service. */
+  sharing: Turn[]
   /** Requests of the other partner that were not answered 200. */
   refused: number
   memoryMb: number
@@ -36,6 +38,8 @@ const head = [
   'p99 (90 % interval)',
   'me alone p50 / p99',
   'beside',
+  'p99 (90 % interval)',
+  'me beside as much CPU elsewhere',
   'p99 (90 % interval)',
   'refused',
   'api at most',
@@ -74,12 +78,14 @@ export function printAll(
 /** The cells of an attack's row, in the order of `head`, and whether it kept to the goals. */
 function figures({ name, control }: Attack, so: Found): { cells: string[]; good: boolean } {
   const { alone, beside, refused, memoryMb, answered } = so
-  const [order, me] = [compare(so, turn => turn.orders), compare(so, turn => turn.reads)]
+  const [order, me] = [compare(alone, beside, turn => turn.orders), compare(alone, beside, turn => turn.reads)]
+  const sharing = control ? undefined : compare(alone, so.sharing, turn => turn.reads)
   const good = order.ratio <= goals.order && me.ratio <= goals.me && refused === 0 && memoryMb < goals.memoryMb
   const cells = [
     name,
     ...order.cells,
     ...me.cells,
+    ...(sharing?.cells.slice(1) ?? ['', '']),
     String(refused),
     `${memoryMb.toFixed(0)} MB`,
     Object.entries(answered)
@@ -95,7 +101,7 @@ function figures({ name, control }: Attack, so: Found): { cells: string[]; good:
 }
 
 /** p99 beside in relation to p99 alone, and what is said of both. */
-function compare({ alone, beside }: Found, times: (turn: Turn) => number[]): { ratio: number; cells: string[] } {
+function compare(alone: Turn[], beside: Turn[], times: (turn: Turn) => number[]): { ratio: number; cells: string[] } {
   const [before, after] = [alone.map(times), beside.map(times)]
   const [a, b] = [spread(before.flat()), spread(after.flat())]
   const ratio = b.p99 / a.p99
@@ -103,6 +109,13 @@ function compare({ alone, beside }: Found, times: (turn: Turn) => number[]): { r
   const [low, high] = [0.05, 0.95].map(share => (drawn[Math.floor(DRAWS * share)] as number).toFixed(2))
   const cells = [`${ms(a.p50)} / ${ms(a.p99)}`, `${ms(b.p50)} / ${ms(b.p99)}`, `${ratio.toFixed(2)} × (${low}–${high})`]
   return { ratio, cells }
+}
+
+/** Cores that the service used more in the latest turn of the attack than alone on the average. */
+export function takenCores({ alone, beside }: Found): number {
+  const used = ({ cpu, seconds }: Turn) => Object.values(cpu).reduce((sum, value) => sum + value, 0) / seconds
+  const latest = beside.at(-1)
+  return latest ? Math.max(0, used(latest) - mean(alone.map(used))) : 0
 }
 
 const p99 = (turns: number[][]) => spread(turns.flat()).p99

@@ -23,9 +23,27 @@ import { allScopes } from '../../schemas/fields/scopes.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { tickOrder } from '../support/tick-order.ts'
 import { steady } from './added-time.ts'
-import { type Answered, type Attack, attacks, FOLLOWERS, type Ground, post, TAKEN } from './attacks.ts'
+import {
+  type Answered,
+  type Attack,
+  attacks,
+  CALLS_A_SECOND,
+  FOLLOWERS,
+  type Ground,
+  post,
+  SHARING,
+  TAKEN
+} from './attacks.ts'
 import { exchange } from './client.ts'
-import { type Found, ORDERS_A_SECOND, printAll, printOne, READS_A_SECOND, type Turn } from './hostile-report.ts'
+import {
+  type Found,
+  ORDERS_A_SECOND,
+  printAll,
+  printOne,
+  READS_A_SECOND,
+  type Turn,
+  takenCores
+} from './hostile-report.ts'
 import { memoryOf } from './report.ts'
 import { each, type Stage, setStage } from './stage.ts'
 
@@ -38,6 +56,7 @@ const HOSTILE_ORDERS = 400
 const SLOW_MS = 8000
 const HOSTILE_APP = '2'
 const WARM_MS = 2000
+const REST_MS = 2000
 const WARM_ROUNDS = 10
 const FIRST_SECONDS = 2
 const SETTLE_MS = 45_000
@@ -83,6 +102,12 @@ export async function hostile(seconds: number): Promise<void> {
     if (answer.status !== 200) refused.push(`${path} ${answer.status} ${answer.text.slice(0, 120)}`)
     return performance.now() - startedAt
   }
+  /** Has the hostile partner send, and resolves with the responses; `us` are microseconds of CPU of a call of SHARING. */
+  const send = async (name: string, lengthMs: number, us = 0): Promise<Answered> => {
+    const ended = once(attacker, 'message') as Promise<[Answered]>
+    attacker.send({ name, seconds: lengthMs / 1000, us })
+    return (await ended)[0]
+  }
   const order = (index: number) => timed('POST', '/v1/orders/binary', tickOrder(mine[index % TRADERS] as string))
   const measure = async (length: number): Promise<Turn> => {
     const before = await stage.cpuSeconds()
@@ -101,25 +126,35 @@ export async function hostile(seconds: number): Promise<void> {
   const turn = async ({ name, slow }: Attack, so: Found, length: number): Promise<void> => {
     if (slow) await fault(stage, { effect: 'slow', call: slow, appId: Number(HOSTILE_APP), delayMs: SLOW_MS })
     const watch = watchMemory(api)
-    const ended = once(attacker, 'message') as Promise<[Answered]>
-    attacker.send({ name, seconds: length + WARM_MS / 1000 })
-    await sleep(WARM_MS)
+    // What a slow broker holds up comes when its time is over.
+    const warmMs = slow ? SLOW_MS : WARM_MS
+    const ended = send(name, warmMs + length * 1000)
+    await sleep(warmMs)
     const turnedAway = refused.length
     so.beside.push(await measure(length))
     so.refused += refused.length - turnedAway
     // What the attack left has ended before anything else is measured.
     if (slow) await fault(stage, undefined)
-    const [answered] = await ended
-    for (const [status, count] of Object.entries(answered))
+    for (const [status, count] of Object.entries(await ended))
       so.answered[Number(status)] = (so.answered[Number(status)] ?? 0) + count
     so.memoryMb = Math.max(so.memoryMb, await watch())
     await settled(stage)
+    // Connections that end, and memory that is given back, fall on no turn alone.
+    await sleep(REST_MS)
+  }
+
+  /** A turn beside a bare server that takes as much CPU as the latest turn of the attack took of the service. */
+  const shareTurn = async (so: Found, length: number): Promise<void> => {
+    const ended = send(SHARING.name, WARM_MS + length * 1000, (1e6 * takenCores(so)) / CALLS_A_SECOND)
+    await sleep(WARM_MS)
+    so.sharing.push(await measure(length))
+    await ended
   }
 
   const found = new Map<Attack, Found>()
   let longestMs = 0
   for (const attack of chosen) {
-    const so: Found = { alone: [], beside: [], refused: 0, memoryMb: 0, answered: {} }
+    const so: Found = { alone: [], beside: [], sharing: [], refused: 0, memoryMb: 0, answered: {} }
     // What the attack needs once, compiled code and connections among it, falls on no turn.
     await turn(attack, { ...so, alone: [], beside: [] }, FIRST_SECONDS)
     so.alone.push(await measure(seconds))
@@ -128,6 +163,7 @@ export async function hostile(seconds: number): Promise<void> {
       if (startedAt + longestMs > deadline) break
       await turn(attack, so, seconds)
       so.alone.push(await measure(seconds))
+      if (!attack.control) await shareTurn(so, seconds)
       longestMs = Math.max(longestMs, performance.now() - startedAt)
     }
     if (so.beside.length === 0) {
