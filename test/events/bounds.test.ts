@@ -129,7 +129,7 @@ bounds('have their places free again where the client is gone before it is let i
     return !place
   }
   await until('all places to be taken', all)
-  for (const socket of sockets) socket.destroy()
+  for (const socket of sockets) socket.resetAndDestroy()
   await lock.commit()
   await holdFree(key)
 })
