@@ -136,9 +136,9 @@ async function reads(stage: Stage, address: string): Promise<void> {
       times.push(await timed(() => call({ address, key: stage.key, path: `/v1/analytics/${path}` })))
     const { p50, p95 } = spread(times)
     const met = goal !== null && (goal.p50 === undefined || p50 <= goal.p50) && p95 <= goal.p95
-    const told =
+    const verdictCell =
       goal === null ? '' : verdict(`${goal.p50 === undefined ? '' : `≤ ${goal.p50} / `}≤ ${goal.p95} ms`, met)
-    body.push([what, String(times.length), ms(p50), ms(p95), told])
+    body.push([what, String(times.length), ms(p50), ms(p95), verdictCell])
   }
   print(
     `Single requests over HTTP, ${count(ORDERS)} orders`,

@@ -12,7 +12,7 @@ const ANSWER_MS = 150_000
 
 interface Line {
   socket: Socket
-  heard: Buffer
+  received: Buffer
   waiting: { resolve(answer: RawResponse): void; reject(error: Error): void } | undefined
 }
 
@@ -39,13 +39,13 @@ function open(address: string, free: Line[]): Line {
   const { hostname, port } = new URL(address)
   const socket = connect({ host: hostname, port: Number(port), noDelay: true })
   socket.setTimeout(ANSWER_MS, () => socket.destroy())
-  const line: Line = { socket, heard: Buffer.alloc(0), waiting: undefined }
+  const line: Line = { socket, received: Buffer.alloc(0), waiting: undefined }
   socket.on('data', chunk => {
-    line.heard = line.heard.length === 0 ? chunk : Buffer.concat([line.heard, chunk])
-    const answer = readAnswer(line.heard)
+    line.received = line.received.length === 0 ? chunk : Buffer.concat([line.received, chunk])
+    const answer = readAnswer(line.received)
     if (!answer) return
     const { waiting } = line
-    line.heard = Buffer.alloc(0)
+    line.received = Buffer.alloc(0)
     line.waiting = undefined
     free.push(line)
     waiting?.resolve(answer)
@@ -61,12 +61,12 @@ function open(address: string, free: Line[]): Line {
   return line
 }
 
-function readAnswer(heard: Buffer): RawResponse | undefined {
-  const end = heard.indexOf('\r\n\r\n')
+function readAnswer(received: Buffer): RawResponse | undefined {
+  const end = received.indexOf('\r\n\r\n')
   if (end === -1) return undefined
-  const head = heard.toString('latin1', 0, end)
+  const head = received.toString('latin1', 0, end)
   const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0)
   const from = end + 4
-  if (heard.length < from + length) return undefined
-  return { status: Number(head.slice(9, 12)), text: heard.toString('utf8', from, from + length) }
+  if (received.length < from + length) return undefined
+  return { status: Number(head.slice(9, 12)), text: received.toString('utf8', from, from + length) }
 }

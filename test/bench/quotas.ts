@@ -38,7 +38,7 @@ export async function quotas(): Promise<void> {
       'workers',
       'TTL',
       'placed',
-      'told why',
+      'refused with a reason',
       'neither',
       'last placed',
       'RateLimit, sixth connections',
@@ -76,13 +76,13 @@ async function measure({ name, workers, accounts, orders, ttlMs }: Case): Promis
   const { refused, contracts } = await stateOf(stage)
   await stage.close()
   for (const [message, count] of why) console.log(`  ${count} × ${message}`)
-  const told = orders - placedAfter.length - neither
+  const explained = orders - placedAfter.length - neither
   return [
     `${orders} on ${name}`,
     String(workers),
     `${ttlMs / 1000} s`,
     `${placedAfter.length} (${contracts.known} contracts)`,
-    String(told),
+    String(explained),
     verdict(`${neither}`, neither === 0),
     `${Math.max(0, ...placedAfter).toFixed(0)} s, half after ${spread(placedAfter).p50.toFixed(0)} s`,
     verdict(

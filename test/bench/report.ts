@@ -12,8 +12,8 @@ export function print(title: string, head: string[], body: string[][]): void {
 
 /** `median (least–most)` of the rounds of one figure. */
 export function range(values: number[], unit = '', digits = 0): string {
-  const told = (value: number) => value.toFixed(digits)
-  return `${told(median(values))}${unit} (${told(Math.min(...values))}–${told(Math.max(...values))})`
+  const format = (value: number) => value.toFixed(digits)
+  return `${format(median(values))}${unit} (${format(Math.min(...values))}–${format(Math.max(...values))})`
 }
 
 /** The median of differences with its 95 % confidence interval. */

@@ -82,7 +82,7 @@ const parts: Record<string, Part> = {
     run: () => archive(seconds, Number(process.env.BENCH_ARCHIVED ?? 1_000_000))
   },
   rotation: { what: 'the token key changed under load', onRequest: true, run: rotation },
-  logins: { what: 'whether failed logins tell by time', onRequest: true, run: () => import('./logins.ts') },
+  logins: { what: 'whether failed logins differ in time', onRequest: true, run: () => import('./logins.ts') },
   marketplace: { what: 'lists of 100,000 bots', onRequest: true, run: () => import('./marketplace.ts') }
 }
 

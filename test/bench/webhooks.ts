@@ -408,13 +408,13 @@ async function fill({ db }: Stage, { partnerId }: BenchPartner): Promise<void> {
       db,
       `with moved as (
          update event_positions set position = position + :size::int where partner_id = :partnerId returning position
-       ), told as (
+       ), sample as (
          select facts from events where partner_id = :partnerId and type = 'key.created' limit 1
        )
        insert into events (partner_id, day, position, id, type, subject, at, facts)
        select :partnerId, (select day from event_epoch), position - :size::int + n, event_id(), 'key.created',
-              'key_' || (position - :size::int + n), clock_timestamp(), told.facts
-         from moved cross join told cross join generate_series(1, :size::int) n`,
+              'key_' || (position - :size::int + n), clock_timestamp(), sample.facts
+         from moved cross join sample cross join generate_series(1, :size::int) n`,
       { partnerId, size }
     )
   // What such a load leaves PostgreSQL to do is no part of a backlog that grew over hours.

@@ -33,7 +33,7 @@ export interface FailoverOptions {
   dialect: DialectName
   /** No deed begins later than so long after the first one, ms. */
   withinMs: number
-  tell(line: string): void
+  report(line: string): void
 }
 
 /** What a run did and found. */
@@ -51,18 +51,18 @@ const HOURS = 24 * 3600
 
 /** Runs it. */
 export async function failover(options: FailoverOptions): Promise<FailoverOutcome> {
-  const { seed, tell } = options
+  const { seed, report } = options
   const dir = join(realpathSync(tmpdir()), 'machines')
   mkdirSync(dir, { mode: 0o711 })
   const cluster = await openCluster(dir)
-  tell(`three machines with PostgreSQL, three with etcd; logs in ${dir}`)
+  report(`three machines with PostgreSQL, three with etcd; logs in ${dir}`)
   const ground = await openGround({
     ...options,
     database: cluster,
     direct: true,
     env: { DATABASE_READ_URL: cluster.readUrl }
   })
-  tell(
+  report(
     `${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}; logs in ${ground.logs}`
   )
   const ours = () => ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
@@ -88,7 +88,7 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
   const log: { at: Date; what: string }[] = []
   const note = (what: string) => {
     log.push({ at: new Date(), what })
-    tell(`  ${new Date().toISOString()} ${what}`)
+    report(`  ${new Date().toISOString()} ${what}`)
   }
   const wrong: string[] = []
   const drawn = drawDeeds(random, options.deeds, options.only)
@@ -106,7 +106,7 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
       await acknowledged()
       const silentMs = longest(load.acknowledged.slice(from))
       costs.push({ kind: deed.kind, of: deed.of, silentMs })
-      tell(
+      report(
         `${index + 1} of ${drawn.length}: ${deed.kind}: ${seconds(silentMs)} without an acknowledged order; ${primary.name} is the primary`
       )
     }
@@ -119,25 +119,25 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
     const judgement = await judge(ground, load)
     const streamed = await consumers?.judge()
     consumers?.stop()
-    tell(`audit: ${summary(judgement.report)}; ${judgement.stillOpen} without end`)
-    if (streamed) tell(streamed.summary)
+    report(`audit: ${summary(judgement.report)}; ${judgement.stillOpen} without end`)
+    if (streamed) report(streamed.summary)
     events = streamed?.received ?? 0
     for (const violation of judgement.violations.slice(0, 10))
-      tell(await story(ground, load, { ...violation, deeds: log, ledger: await ground.ledger() }))
+      report(await story(ground, load, { ...violation, deeds: log, ledger: await ground.ledger() }))
     wrong.push(...judgement.violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`))
     wrong.push(...(streamed?.violations ?? []))
     const gaveUp = load.lives.filter(({ end }) => end === 'given up').length
     if (gaveUp > 0) wrong.push(`${gaveUp} clients ran out of patience`)
     for (const line of await lostBooks(ground)) wrong.push(line)
-    wrong.push(...(await examine(ground.env, tell)))
+    wrong.push(...(await examine(ground.env, report)))
   }
   if (ours().join() !== pids) wrong.push('a process of ours had to be started again')
   const answers = Object.entries(load.responses).sort(([, a], [, b]) => b - a)
-  tell(
+  report(
     `orders: ${load.lives.length}, ${load.retries} retries; answers ${answers.map(each => each.join(' ')).join(', ')}`
   )
-  for (const line of describe(costs)) tell(line)
-  for (const line of wrong) tell(`VIOLATION ${line}`)
+  for (const line of describe(costs)) report(line)
+  for (const line of wrong) report(`VIOLATION ${line}`)
   await ground.close(true)
   return { costs, orders: load.lives.length, events, wrong }
 }
@@ -149,12 +149,12 @@ async function lostBooks({ env }: { env: Record<string, string> }): Promise<stri
 }
 
 /** What the doctor says of the machines, all of which are well by now. */
-async function examine(env: Record<string, string>, tell: (line: string) => void): Promise<string[]> {
+async function examine(env: Record<string, string>, report: (line: string) => void): Promise<string[]> {
   const { json } = await operator({ ...env, LOG_LEVEL: 'silent' }, 'doctor', '--json')
   const checks = json.checks as { check: string; status: string; found: string }[]
   const named = ['durability', 'replication', 'database route', 'read replica']
   const found = checks.filter(({ check }) => named.includes(check))
-  for (const { check, status, found: what } of found) tell(`operator doctor: ${status} ${check}: ${what}`)
+  for (const { check, status, found: what } of found) report(`operator doctor: ${status} ${check}: ${what}`)
   return named
     .filter(name => !found.some(({ check, status }) => check === name && status === 'ok'))
     .map(name => `operator doctor finds no ${name} in order`)

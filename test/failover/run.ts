@@ -33,7 +33,7 @@ if (env[INSIDE]) {
     redis: env.REDIS !== 'off' && hasRedis(),
     dialect,
     withinMs: number('MINUTES', 24 * 60) * 60_000,
-    tell: line => console.log(line)
+    report: line => console.log(line)
   })
   const { wrong } = outcome
   console.log(`failover: ${wrong.length} violations`)

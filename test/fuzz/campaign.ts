@@ -8,7 +8,7 @@ import { kinds } from './kinds.ts'
 import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
 import { type Findings, type FuzzReport, openFindings } from './report.ts'
 import { type Ask, cursorOf, type FuzzScene, identifierIn, learn } from './requests.ts'
-import { type FuzzWire, type Heard, openLine, type WireLine } from './wire.ts'
+import { type FuzzWire, openLine, type Received, type WireLine } from './wire.ts'
 
 interface CampaignOptions {
   scene: FuzzScene
@@ -21,7 +21,7 @@ interface CampaignOptions {
   paused?: () => boolean
   /** Only these classes, and operations. */
   only?: { kinds?: string[]; operations?: string[] }
-  tell?: (line: string) => void
+  log?: (line: string) => void
 }
 
 const BATCH = 10
@@ -39,17 +39,17 @@ export async function runCampaign(options: CampaignOptions): Promise<FuzzReport>
     minutes = Number.POSITIVE_INFINITY,
     concurrency = 16,
     only = {},
-    tell,
+    log,
     paused
   } = options
   const line = openLine(scene.address, concurrency)
-  const findings = openFindings(scene.address, seed, tell)
+  const findings = openFindings(scene.address, seed, log)
   const { report } = findings
   const startedAt = performance.now()
   const seconds = () => (performance.now() - startedAt) / 1000
   const plan = schedule(scene, seed, only)
   const lives = new Map<string, Promise<void>>()
-  let told = 0
+  let reported = 0
   const lane = async () => {
     while (report.requests < requests && seconds() < minutes * 60) {
       while (paused?.()) await sleep(PAUSE_MS)
@@ -61,9 +61,11 @@ export async function runCampaign(options: CampaignOptions): Promise<FuzzReport>
         lives.set(value, life)
         await life
       } else for (const asked of value) if (report.requests < requests) await ask(asked, { scene, line, findings })
-      if (tell && report.requests - told >= 10_000) {
-        told = report.requests
-        tell(`${told} requests, ${Math.round(told / seconds())}/s, ${report.violations.length} kinds of violations`)
+      if (log && report.requests - reported >= 10_000) {
+        reported = report.requests
+        log(
+          `${reported} requests, ${Math.round(reported / seconds())}/s, ${report.violations.length} kinds of violations`
+        )
       }
     }
   }
@@ -80,21 +82,21 @@ interface OpenCampaign {
 }
 
 /** Sends a request and holds the response to its description. */
-async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise<Heard> {
+async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise<Received> {
   const { operation, kind, wire } = asked
   findings.sent(asked)
   try {
-    let heard = await line.send(wire, answerMsOf(operation, scene))
+    let received = await line.send(wire, answerMsOf(operation, scene))
     // On a busy machine the broker's response may come too late. The service reports that, and a repeat shows the outcome.
-    for (let repeats = 0; repeats < REPEATS && (isLate(heard) || isStarved(heard, scene)); repeats++) {
-      const { ms } = heard
-      heard = await line.send(wire, answerMsOf(operation, scene))
-      heard.ms += ms
+    for (let repeats = 0; repeats < REPEATS && (isLate(received) || isStarved(received, scene)); repeats++) {
+      const { ms } = received
+      received = await line.send(wire, answerMsOf(operation, scene))
+      received.ms += ms
     }
-    findings.answered(heard.status)
-    for (const problem of judge(asked, heard, scene)) findings.wrong(operation.name, kind, wire, problem)
-    if (heard.status === 200 && kind === 'valid') remember(scene, asked, heard.text)
-    return heard
+    findings.answered(received.status)
+    for (const problem of judge(asked, received, scene)) findings.wrong(operation.name, kind, wire, problem)
+    if (received.status === 200 && kind === 'valid') remember(scene, asked, received.text)
+    return received
   } catch (error) {
     const words = `no answer: ${(error as Error).message}`
     findings.wrong(operation.name, kind, wire, { check: 'not_a_server_error', words })
@@ -103,12 +105,12 @@ async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise
 }
 
 /** Whether the broker, or its response, came too late for this request, which is to be sent again. */
-const isLate = ({ status, text }: Heard): boolean =>
+const isLate = ({ status, text }: Received): boolean =>
   status === 502 &&
   /"status":"PENDING"|no answer from the broker in time|broker did not (answer|accept a connection) in time/.test(text)
 
 /** Whether the service was too slow on a busy machine to read a request that was sent whole. */
-const isStarved = ({ status }: Heard, { stretch }: FuzzScene): boolean => stretch > 1 && status === 408
+const isStarved = ({ status }: Received, { stretch }: FuzzScene): boolean => stretch > 1 && status === 408
 
 /** Lives one thing's life. */
 async function live(name: string, services: OpenCampaign): Promise<void> {

@@ -2,7 +2,7 @@
 
 import type { Described, DescribedAnswer } from './description.ts'
 import type { Ask, FuzzScene } from './requests.ts'
-import type { Heard } from './wire.ts'
+import type { Received } from './wire.ts'
 
 export interface Problem {
   check: string
@@ -34,17 +34,17 @@ const isOwnDoing = (status: number, text: string) =>
   status === 502 && text.includes('The broker refused tokens of this account, or of too many accounts, again and again')
 
 /** The problems of a response, empty when it is as described and expected. */
-export function judge(ask: Ask, heard: Heard, scene: FuzzScene): Problem[] {
+export function judge(ask: Ask, received: Received, scene: FuzzScene): Problem[] {
   const { expected, wire } = ask
   const operation = answering(ask, scene)
-  const { status, headers, text } = heard
+  const { status, headers, text } = received
   const found: Problem[] = []
   const say = (check: string, words: string) => found.push({ check, words })
   if (status >= 500 && !expected?.only?.includes(status) && !isOwnDoing(status, text))
     say('not_a_server_error', `${status} ${text.slice(0, 300)}`)
-  if (heard.ms > answerMsOf(operation, scene)) say('max_response_time', `${Math.round(heard.ms)} ms`)
-  if (expected?.withinMs !== undefined && heard.ms > expected.withinMs * scene.stretch)
-    say(expected.check, `answered after ${Math.round(heard.ms)} ms`)
+  if (received.ms > answerMsOf(operation, scene)) say('max_response_time', `${Math.round(received.ms)} ms`)
+  if (expected?.withinMs !== undefined && received.ms > expected.withinMs * scene.stretch)
+    say(expected.check, `answered after ${Math.round(received.ms)} ms`)
   if (expected?.only && !expected.only.includes(status))
     say(expected.check, `${status} instead of ${expected.only.join(' or ')}: ${text.slice(0, 300)}`)
   if (expected?.never?.includes(status)) say(expected.check, `${status} to a good request: ${text.slice(0, 300)}`)
@@ -71,7 +71,7 @@ export function judge(ask: Ask, heard: Heard, scene: FuzzScene): Problem[] {
   if (isStray) checkStray(status, body, scene, say)
   else if (!described) say('status_code_conformance', `${status} is not described: ${text.slice(0, 300)}`)
   else {
-    checkHeaders(described, heard, say)
+    checkHeaders(described, received, say)
     const broken = scene.description.problems(described.schema, body)
     if (broken.length > 0) say('response_schema_conformance', `${broken.slice(0, 5).join('; ')}: ${text.slice(0, 500)}`)
   }
@@ -79,11 +79,11 @@ export function judge(ask: Ask, heard: Heard, scene: FuzzScene): Problem[] {
     say('response_schema_conformance', 'requestId is not that of the header')
   // The log of requests repeats whom the partner itself named.
   const hidden = operation.name === 'listRequests' ? [] : (ask.hidden ?? [scene.canary])
-  if (hidden.some(mark => text.includes(mark))) say('leak', `tells what is another partner's: ${text.slice(0, 500)}`)
+  if (hidden.some(mark => text.includes(mark))) say('leak', `shows what is another partner's: ${text.slice(0, 500)}`)
   if (ask.secret && status < 300 && text.includes(ask.secret)) say('mass_assignment', text.slice(0, 500))
   // The description and what people write may well contain such words.
   if (status >= 400 && INSIDES.test(String((body as { message?: unknown })?.message)))
-    say('leak', `tells of our insides: ${text.slice(0, 500)}`)
+    say('leak', `shows our insides: ${text.slice(0, 500)}`)
   return found
 }
 
@@ -100,7 +100,7 @@ const codeOf = (body: unknown) => String((body as { error?: unknown })?.error)
 
 type Say = (check: string, words: string) => void
 
-function checkHeaders({ headers: fields }: DescribedAnswer, { headers }: Heard, say: Say): void {
+function checkHeaders({ headers: fields }: DescribedAnswer, { headers }: Received, say: Say): void {
   for (const [name, { required, pattern }] of Object.entries(fields)) {
     const value = headers[name.toLowerCase()]
     if (value === undefined) {
@@ -117,10 +117,10 @@ function checkStray(status: number, body: unknown, { description }: FuzzScene, s
 }
 
 function checkAllow({ operation, stray, kind }: Ask, allow: unknown, { description }: FuzzScene, say: Say): void {
-  const told = String(allow ?? '').split(', ')
+  const allowed = String(allow ?? '').split(', ')
   const taken = description.methods.get(operation.path) ?? []
   const wanted = [...taken, ...(taken.includes('GET') ? ['HEAD'] : [])]
   // A twisted path may have become that of another operation.
-  const isSame = kind !== 'methods' && stray ? allow !== undefined : told.sort().join() === wanted.sort().join()
+  const isSame = kind !== 'methods' && stray ? allow !== undefined : allowed.sort().join() === wanted.sort().join()
   if (!isSame) say('unsupported_method', `Allow is ${JSON.stringify(allow)}, not ${wanted.join(', ')}`)
 }

@@ -2,7 +2,7 @@
 // gone. The checks are those that Schemathesis calls ensure_resource_availability and use_after_free.
 import { randomUUID } from 'node:crypto'
 import { credentials, type FuzzScene, type Input, wireOf } from './requests.ts'
-import type { Heard } from './wire.ts'
+import type { Received } from './wire.ts'
 
 export interface StepResponse {
   status: number
@@ -233,8 +233,8 @@ export const lifecycles: Record<string, Lifecycle> = {
   /** After all that was sent, the partner is what it was. */
   async standing(step, scene) {
     const { body } = await step('getMe', {})
-    const told = [body.partnerId, body.name, body.plan, body.saasStatus].join()
-    must(told === first(scene, 'standing'), 'mass_assignment', `the partner became ${told}`)
+    const shown = [body.partnerId, body.name, body.plan, body.saasStatus].join()
+    must(shown === first(scene, 'standing'), 'mass_assignment', `the partner became ${shown}`)
   }
 }
 
@@ -265,14 +265,14 @@ export function stepsOver(
     ask: Parameters<typeof wireOf>[0],
     wire: ReturnType<typeof wireOf>,
     expected: { check: string; only: number[] }
-  ) => Promise<Heard>
+  ) => Promise<Received>
 ): LifecycleStep {
   return async (name, { params = {}, query = {}, body }, { only = [200], check = AVAILABLE, headers = {} } = {}) => {
     const operation = scene.description.operations.find(candidate => candidate.name === name)
     if (!operation) throw new Error(`The description has no ${name}`)
     const wire = wireOf(operation, { params, query, body }, { ...credentials(operation, scene), ...headers })
-    const heard = await send(operation, wire, { check, only })
-    if (!only.includes(heard.status)) throw new BrokenPromise(check, `${name} answered ${heard.status}`)
-    return { status: heard.status, body: JSON.parse(heard.text) }
+    const received = await send(operation, wire, { check, only })
+    if (!only.includes(received.status)) throw new BrokenPromise(check, `${name} answered ${received.status}`)
+    return { status: received.status, body: JSON.parse(received.text) }
   }
 }

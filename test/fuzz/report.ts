@@ -30,8 +30,8 @@ export interface Findings {
   wrong(operation: string, kind: string, wire: FuzzWire | null, problem: Problem): void
 }
 
-/** The findings of a campaign against a server, none yet; `tell` is called with each kind as it is found. */
-export function openFindings(address: string, seed: number, tell?: (line: string) => void): Findings {
+/** The findings of a campaign against a server, none yet; `log` is called with each kind as it is found. */
+export function openFindings(address: string, seed: number, log?: (line: string) => void): Findings {
   const report: FuzzReport = {
     seed,
     requests: 0,
@@ -59,14 +59,14 @@ export function openFindings(address: string, seed: number, tell?: (line: string
         const violation = { ...problem, operation, kind, curl: wire ? curlOf(address, wire) : '', more: 0 }
         known.set(same, violation)
         report.violations.push(violation)
-        tell?.(inWords(violation))
+        log?.(inWords(violation))
       }
     }
   }
 }
 
 /** The report in words. */
-export function* tellReport({
+export function* describeReport({
   seed,
   requests,
   seconds,

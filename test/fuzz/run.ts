@@ -10,7 +10,7 @@ import { closeAll, closeOnSignals } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'
 import { openGround } from './ground.ts'
 import { complaintsOf } from './logs.ts'
-import { tellReport } from './report.ts'
+import { describeReport } from './report.ts'
 
 closeOnSignals()
 
@@ -42,9 +42,9 @@ try {
     paused: () => paused,
     minutes: process.env.MINUTES ? whole('MINUTES', 0) : undefined,
     only: { ...(operations.length > 0 ? { operations } : {}), ...(kinds.length > 0 ? { kinds } : {}) },
-    tell: line => console.log(line)
+    log: line => console.log(line)
   })
-  for (const line of tellReport(report)) console.log(line)
+  for (const line of describeReport(report)) console.log(line)
   const complaints = [...complaintsOf([api, worker]), ...(await auditShared()).map(finding => JSON.stringify(finding))]
   for (const line of complaints) console.log(line)
   if (report.violations.length > 0 || complaints.length > 0) process.exitCode = 1

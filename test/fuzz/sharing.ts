@@ -12,7 +12,7 @@ const IN_TIME_MS = 20_000
 const order = { asset: 'R_100', stake: 1 }
 type Of = (parts: { party: Sharing['parties'][number]; accountId: string; id: string; pick: number }) => Input
 const named: Of = ({ party: { traderExternalId } }) => ({ params: {}, query: { traderExternalId } })
-const told =
+const bodyOf =
   (fields: (parts: Parameters<Of>[0]) => object): Of =>
   parts => ({
     params: {},
@@ -23,16 +23,16 @@ const told =
 /** The operations that concern an account, with good inputs; those that reach the broker refuse a partner that does not own it. */
 const concerned: Record<string, { input: Of; reachesBroker?: true }> = {
   exchangeTokens: {
-    input: told(({ party, accountId, pick }) => ({
+    input: bodyOf(({ party, accountId, pick }) => ({
       accounts: [{ accountId, token: party.owns ? `sim-${accountId}` : `sim-VRTC${1_000_001 + pick}`, ...CURRENCY }]
     }))
   },
   listAccounts: { input: named },
-  activateAccount: { input: told(({ accountId }) => ({ accountId })) },
+  activateAccount: { input: bodyOf(({ accountId }) => ({ accountId })) },
   listOrders: { input: named },
   getBalance: { input: named, reachesBroker: true },
   placeBinaryOrder: {
-    input: told(({ id, pick }) => ({
+    input: bodyOf(({ id, pick }) => ({
       ...order,
       clientOrderId: id,
       contractType: pick % 2 === 0 ? 'CALL' : 'DIGITEVEN',
@@ -43,7 +43,7 @@ const concerned: Record<string, { input: Of; reachesBroker?: true }> = {
     reachesBroker: true
   },
   placeMultiplierOrder: {
-    input: told(({ id }) => ({ ...order, clientOrderId: id, direction: 'up', multiplier: 40 })),
+    input: bodyOf(({ id }) => ({ ...order, clientOrderId: id, direction: 'up', multiplier: 40 })),
     reachesBroker: true
   }
 }

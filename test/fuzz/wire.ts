@@ -10,7 +10,7 @@ export interface FuzzWire {
   body?: Buffer
 }
 
-export interface Heard {
+export interface Received {
   status: number
   headers: IncomingHttpHeaders
   text: string
@@ -19,7 +19,7 @@ export interface Heard {
 
 export interface WireLine {
   /** Rejects when there is no response within so many milliseconds. */
-  send(wire: FuzzWire, withinMs: number): Promise<Heard>
+  send(wire: FuzzWire, withinMs: number): Promise<Received>
   close(): void
 }
 
@@ -28,7 +28,7 @@ export function openLine(address: string, connections: number): WireLine {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const { hostname, port } = new URL(address)
   const attempt = ({ method, path, headers, body }: FuzzWire, withinMs: number) =>
-    new Promise<Heard>((resolve, reject) => {
+    new Promise<Received>((resolve, reject) => {
       const startedAt = performance.now()
       const length = body ? { 'content-length': String(body.length) } : {}
       const sent = request(

@@ -9,7 +9,7 @@ import { runCampaign } from '../fuzz/campaign.ts'
 import { type Fault, startCrooked } from '../fuzz/crooked.ts'
 import { openGround, through } from '../fuzz/ground.ts'
 import { complaintsOf } from '../fuzz/logs.ts'
-import { tellReport } from '../fuzz/report.ts'
+import { describeReport } from '../fuzz/report.ts'
 import { closeAll } from '../support/harness.ts'
 import { seed } from '../support/seed.ts'
 
@@ -20,7 +20,7 @@ const fuzzing = suite(`fuzzing, seed ${seed}`)
 
 fuzzing('finds nothing wrong in any operation, with any class of requests', async () => {
   const report = await runCampaign({ scene, seed, requests: 1200 })
-  const lines = [...tellReport(report)]
+  const lines = [...describeReport(report)]
   assert.equal(report.violations, [], lines.slice(3).join('\n'))
   assert.is(report.byOperation.size, scene.description.operations.length)
   console.log(lines.at(-1))

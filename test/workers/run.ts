@@ -31,7 +31,7 @@ try {
     seed: number('SEED', 1),
     peaceMs: 10_000,
     probes: 40,
-    tell: line => console.log(line)
+    report: line => console.log(line)
   })
   for (const line of wrong.slice(0, 20)) console.log(`VIOLATION ${line}`)
   const missed = figures.filter(({ value, goal }) => value > goal)

@@ -17,7 +17,7 @@ export interface WorkersOptions extends SceneOptions {
   peaceMs: number
   /** Accounts that are tried without pause while their worker is gone. */
   probes: number
-  tell(line: string): void
+  report(line: string): void
 }
 
 /** A figure beside its goal. */
@@ -56,7 +56,7 @@ interface Run {
 
 /** Runs it; the caller closes what the harness opened. */
 export async function workersAtWork(options: WorkersOptions): Promise<WorkersOutcome> {
-  const { tell } = options
+  const { report } = options
   const scene = await openScene(options)
   const { workers, accounts, simulator } = scene
   const watch = watchBroker(simulator)
@@ -65,15 +65,15 @@ export async function workersAtWork(options: WorkersOptions): Promise<WorkersOut
   const figure = (what: string, value: number, goal: number, unit: '' | ' s') => {
     figures.push({ what, value, goal, unit })
     const missed = value <= goal ? '' : ', MISSED'
-    tell(`${what}: ${value.toFixed(unit === '' ? 3 : 1)}${unit} (goal ${goal}${unit}${missed})`)
+    report(`${what}: ${value.toFixed(unit === '' ? 3 : 1)}${unit} (goal ${goal}${unit}${missed})`)
   }
   const late = workers.slice(-Math.max(1, Math.floor(workers.length / 5)))
   const early = workers.filter(each => !late.includes(each))
   await Promise.all(early.map(each => each.start()))
-  tell(`${accounts.length} accounts, ${early.length} of ${workers.length} workers`)
+  report(`${accounts.length} accounts, ${early.length} of ${workers.length} workers`)
   // Every account once, so that all have a worker, as fast as the broker lets connections be opened.
   const warm = await inLanes(accounts, FIRST_ORDERS, each => place(each))
-  tell(`${warm.filter(({ ms }) => ms !== null).length} accounts placed a first order`)
+  report(`${warm.filter(({ ms }) => ms !== null).length} accounts placed a first order`)
 
   const run: Run = { scene, options, watch, load: startLoad(accounts, options), wrong, figure }
   await inPeace(run, early)
@@ -88,8 +88,8 @@ export async function workersAtWork(options: WorkersOptions): Promise<WorkersOut
   figure('REST calls in the busiest minute', rest.most, options.restCalls, '')
   if (rest.refused > 0) wrong.push(`the broker refused ${rest.refused} REST calls as too many`)
   if (simulator.next.refused.sockets > 0) wrong.push(`the broker refused ${simulator.next.refused.sockets} connections`)
-  tell(`REST calls: ${rest.all} in all; the published budget is ${OF_ADDRESS} a minute`)
-  wrong.push(...(await examine(scene, run.load.sent, tell)))
+  report(`REST calls: ${rest.all} in all; the published budget is ${OF_ADDRESS} a minute`)
+  wrong.push(...(await examine(scene, run.load.sent, report)))
   return { figures, wrong }
 }
 
@@ -114,12 +114,12 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
   await Promise.all(
     members.map(async each => {
       await each.end('SIGTERM')
-      options.tell(`  ${seconds(since(at))}: ${each.name} has ended`)
+      options.report(`  ${seconds(since(at))}: ${each.name} has ended`)
       await each.start()
-      options.tell(`  ${seconds(since(at))}: ${each.name} has started again`)
+      options.report(`  ${seconds(since(at))}: ${each.name} has started again`)
     })
   )
-  options.tell(`${members.length} restarted in ${seconds(since(at))}`)
+  options.report(`${members.length} restarted in ${seconds(since(at))}`)
   await sleep(options.peaceMs)
   const sent = load.sent.filter(each => each.at >= at)
   for (const { said } of sent.filter(({ ms }) => ms === null)) wrong.push(`an order beside the restart: ${said}`)
@@ -129,7 +129,7 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
   const what = `from an order to its purchase, from the restart of ${members.length} on, of ${times.length} orders`
   figure(`${what}, p50`, times[Math.floor(times.length / 2)] ?? 0, RESTART_SECONDS, ' s')
   figure(`${what}, slowest`, times.at(-1) ?? 0, RESTART_SECONDS, ' s')
-  for (const line of await slowest(scene, sent, began)) options.tell(`  ${line}`)
+  for (const line of await slowest(scene, sent, began)) options.report(`  ${line}`)
   await even(scene, scene.workers)
   figure('connections an account, mean since the join', watch.since().mean, SESSIONS, '')
 }
@@ -264,13 +264,13 @@ async function even(scene: Scene, members: ChaosMember[]): Promise<void> {
 }
 
 /** What the broker's books hold against our rows, once nothing is on its way and what has ended is settled. */
-async function examine({ db, simulator }: Scene, sent: Sent[], tell: (line: string) => void): Promise<string[]> {
+async function examine({ db, simulator }: Scene, sent: Sent[], report: (line: string) => void): Promise<string[]> {
   const left = `select from orders where phase in ('unproven', 'queued', 'sending')
                    or (phase = 'open' and expiry_at < now() - interval '5 seconds') limit 1`
   await until('orders to end', async () => (await rows(db, left, {})).length === 0, READY_MS)
   const at = Date.now()
   const ledger = simulator.ledger()
-  const report = audit({
+  const audited = audit({
     contracts: booksOf(ledger),
     orders: await readOrders(db),
     accepted: sent.filter(({ ms }) => ms !== null).map(({ clientOrderId }) => clientOrderId),
@@ -279,15 +279,15 @@ async function examine({ db, simulator }: Scene, sent: Sent[], tell: (line: stri
     openIsFine: true
   })
   const said = Object.entries(Object.groupBy(sent, each => each.said)).map(([each, list]) => `${list?.length} ${each}`)
-  tell(`${sent.length} orders: ${said.join(', ')}`)
+  report(`${sent.length} orders: ${said.join(', ')}`)
   // What ended a moment ago is being settled.
   const ending = new Set(
     ledger.filter(({ soldAtMs }) => soldAtMs !== null && soldAtMs > at - ENDING_MS).map(each => String(each.contractId))
   )
-  const findings = report.findings.filter(({ kind, contractId }) => kind !== 'stuck' || !ending.has(contractId ?? ''))
+  const findings = audited.findings.filter(({ kind, contractId }) => kind !== 'stuck' || !ending.has(contractId ?? ''))
   const count = (kind: string) => findings.filter(each => each.kind === kind).length
-  tell(
-    `audit: ${report.contracts} contracts, ${count('doubled')} doubled, ${count('lost')} lost, ${count('late')} late, ${count('money')} of wrong money, ${count('stuck')} stuck`
+  report(
+    `audit: ${audited.contracts} contracts, ${count('doubled')} doubled, ${count('lost')} lost, ${count('late')} late, ${count('money')} of wrong money, ${count('stuck')} stuck`
   )
   return findings.map(({ kind, what, orderId }) => `${kind}: ${what} (${orderId})`)
 }
