@@ -52,7 +52,7 @@ export function presentEvent(row: EventRow, installation: EventSettings): EventR
 // biome-ignore lint/suspicious/noExplicitAny: rows as PostgreSQL wrote them to JSON, of as many shapes as there are records
 type EventFacts = any
 
-function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPrices }: EventSettings): object {
+function dataOf({ id, type, order, facts: stored }: EventRow, settings: EventSettings): object {
   const facts = stored as EventFacts
   switch (type) {
     case 'order.opened':
@@ -63,115 +63,29 @@ function dataOf({ id, type, order, facts: stored }: EventRow, { baseUrl, planPri
       return orderData(type, order, facts)
     case 'account.connected':
     case 'account.rejected':
-      return presentAccount(
-        {
-          id: facts.id,
-          accountId: facts.account_id,
-          accountMode: facts.account_mode,
-          currency: facts.currency,
-          status: facts.status,
-          rejectedReason: facts.status === 'REJECTED' ? (facts.rejected_reason ?? 'TOKEN_REFUSED') : null,
-          connectedAt: new Date(facts.connected_at)
-        },
-        facts.active_account_id
-      )
+      return accountData(facts)
     case 'follow.paused':
-      return presentFollow({
-        followId: facts.id,
-        traderExternalId: facts.trader_external_id,
-        leaderId: facts.leader_id,
-        accountId: facts.account_id,
-        accountMode: facts.account_mode,
-        currency: facts.currency,
-        riskPct: facts.risk_pct,
-        maxDrawdownPct: facts.max_drawdown_pct,
-        mirrorCloses: facts.mirror_closes,
-        status: facts.status,
-        openCopies: facts.open_copies,
-        skippedCopies: facts.skipped_copies,
-        skippedReason: facts.skipped_reason,
-        skippedOrder: facts.skipped_order,
-        skippedAt: date(facts.skipped_at),
-        createdAt: new Date(facts.created_at)
-      })
+      return followData(facts)
     case 'payout.approved':
     case 'payout.paid':
     case 'payout.rejected':
-      return presentPayout({
-        payoutId: facts.id,
-        traderExternalId: facts.trader_external_id,
-        amountUsd: facts.amount,
-        destinationAddress: facts.destination_address,
-        status: facts.status,
-        requestedAt: new Date(facts.requested_at),
-        decidedAt: date(facts.decided_at),
-        paidAt: date(facts.paid_at),
-        reference: facts.reference,
-        reason: facts.reason
-      })
+      return payoutData(facts)
     case 'plan.active':
     case 'plan.inactive':
-      return {
-        plan: facts.plan,
-        saasStatus: facts.suspended ? 'SUSPENDED' : facts.plan_active ? 'ACTIVE' : 'INACTIVE',
-        periodEnd: new Date(facts.period_end).toISOString(),
-        topUpUsd: facts.plan_active ? 0 : shown(lacking(facts.balance, planPrices[facts.plan as keyof Prices]))
-      }
+      return planData(facts, settings)
     case 'bot.purchased':
     case 'bot.refunded':
-      if (facts.side === 'creator')
-        return {
-          purchaseId: facts.id,
-          botId: facts.bot_id,
-          priceUsd: shown(facts.price),
-          netUsd: shown(facts.net),
-          status: facts.status
-        }
-      return presentPurchase({
-        ...facts,
-        purchased_at: new Date(facts.purchased_at),
-        refunded_at: date(facts.refunded_at)
-      })
+      return purchaseData(facts)
     case 'subscription.past_due':
-      return presentSubscription({
-        ...facts,
-        current_period_end: new Date(facts.current_period_end),
-        created_at: new Date(facts.created_at),
-        refunded_at: date(facts.refunded_at)
-      })
+      return subscriptionData(facts)
     case 'key.created':
     case 'key.revoked':
-      return presentKey({
-        keyId: facts.id,
-        label: facts.label,
-        scopes: facts.scopes,
-        hint: keyHint(facts.lookup, facts.test === true),
-        test: facts.test === true,
-        createdAt: new Date(facts.created_at),
-        lastUsedAt: date(facts.last_used_at),
-        revokedAt: date(facts.revoked_at)
-      })
+      return keyData(facts)
     case 'deployment.live':
     case 'deployment.failed':
-      return presentDeployment(
-        {
-          deploymentId: facts.id,
-          template: facts.template,
-          ...siteOf(facts.tenant_slug),
-          brandName: facts.brand_name,
-          primaryColor: facts.primary_color,
-          contactEmail: facts.contact_email,
-          status: facts.status,
-          createdAt: new Date(facts.created_at)
-        },
-        { baseUrl }
-      )
+      return deploymentData(facts, settings)
     case 'webhook.disabled':
-      return presentWebhook({
-        ...facts,
-        failing_since: date(facts.failing_since),
-        created_at: new Date(facts.created_at)
-      })
+      return webhookData(facts)
   }
 }
 
@@ -192,4 +106,126 @@ function orderData(type: EventRow['type'], order: OrderRow, facts: EventFacts): 
   const { retryable, ...then } = facts
   const entry = presentEntry({ ...order, ...notEnded, ...then, opened_at: date(facts.opened_at) })
   return type === 'order.failed' ? { ...entry, retryable } : entry
+}
+
+function accountData(facts: EventFacts): object {
+  return presentAccount(
+    {
+      id: facts.id,
+      accountId: facts.account_id,
+      accountMode: facts.account_mode,
+      currency: facts.currency,
+      status: facts.status,
+      rejectedReason: facts.status === 'REJECTED' ? (facts.rejected_reason ?? 'TOKEN_REFUSED') : null,
+      connectedAt: new Date(facts.connected_at)
+    },
+    facts.active_account_id
+  )
+}
+
+function followData(facts: EventFacts): object {
+  return presentFollow({
+    followId: facts.id,
+    traderExternalId: facts.trader_external_id,
+    leaderId: facts.leader_id,
+    accountId: facts.account_id,
+    accountMode: facts.account_mode,
+    currency: facts.currency,
+    riskPct: facts.risk_pct,
+    maxDrawdownPct: facts.max_drawdown_pct,
+    mirrorCloses: facts.mirror_closes,
+    status: facts.status,
+    openCopies: facts.open_copies,
+    skippedCopies: facts.skipped_copies,
+    skippedReason: facts.skipped_reason,
+    skippedOrder: facts.skipped_order,
+    skippedAt: date(facts.skipped_at),
+    createdAt: new Date(facts.created_at)
+  })
+}
+
+function payoutData(facts: EventFacts): object {
+  return presentPayout({
+    payoutId: facts.id,
+    traderExternalId: facts.trader_external_id,
+    amountUsd: facts.amount,
+    destinationAddress: facts.destination_address,
+    status: facts.status,
+    requestedAt: new Date(facts.requested_at),
+    decidedAt: date(facts.decided_at),
+    paidAt: date(facts.paid_at),
+    reference: facts.reference,
+    reason: facts.reason
+  })
+}
+
+function planData(facts: EventFacts, { planPrices }: EventSettings): object {
+  return {
+    plan: facts.plan,
+    saasStatus: facts.suspended ? 'SUSPENDED' : facts.plan_active ? 'ACTIVE' : 'INACTIVE',
+    periodEnd: new Date(facts.period_end).toISOString(),
+    topUpUsd: facts.plan_active ? 0 : shown(lacking(facts.balance, planPrices[facts.plan as keyof Prices]))
+  }
+}
+
+function purchaseData(facts: EventFacts): object {
+  if (facts.side === 'creator')
+    return {
+      purchaseId: facts.id,
+      botId: facts.bot_id,
+      priceUsd: shown(facts.price),
+      netUsd: shown(facts.net),
+      status: facts.status
+    }
+  return presentPurchase({
+    ...facts,
+    purchased_at: new Date(facts.purchased_at),
+    refunded_at: date(facts.refunded_at)
+  })
+}
+
+function subscriptionData(facts: EventFacts): object {
+  return presentSubscription({
+    ...facts,
+    current_period_end: new Date(facts.current_period_end),
+    created_at: new Date(facts.created_at),
+    refunded_at: date(facts.refunded_at)
+  })
+}
+
+function keyData(facts: EventFacts): object {
+  return presentKey({
+    keyId: facts.id,
+    label: facts.label,
+    scopes: facts.scopes,
+    hint: keyHint(facts.lookup, facts.test === true),
+    test: facts.test === true,
+    createdAt: new Date(facts.created_at),
+    lastUsedAt: date(facts.last_used_at),
+    revokedAt: date(facts.revoked_at)
+  })
+}
+
+function deploymentData(facts: EventFacts, { baseUrl }: EventSettings): object {
+  return presentDeployment(
+    {
+      deploymentId: facts.id,
+      template: facts.template,
+      ...siteOf(facts.tenant_slug),
+      brandName: facts.brand_name,
+      primaryColor: facts.primary_color,
+      contactEmail: facts.contact_email,
+      status: facts.status,
+      createdAt: new Date(facts.created_at)
+    },
+    { baseUrl }
+  )
+}
+
+function webhookData(facts: EventFacts): object {
+  return presentWebhook({
+    ...facts,
+    failing_since: date(facts.failing_since),
+    created_at: new Date(facts.created_at)
+  })
 }
