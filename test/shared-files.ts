@@ -15,6 +15,7 @@ import {
   takeChildrenCpuMs
 } from './file-process.ts'
 import { ENDING, type Ending } from './shared-process.ts'
+import { stretched } from './support/busy.ts'
 
 const program = fileURLToPath(new URL('./shared-process.ts', import.meta.url))
 
@@ -74,12 +75,13 @@ export class SharedProcess {
     child.disconnect()
     const lingering = new AbortController()
     const { signal } = lingering
-    const late = sleep(LINGER_MS, `did not end within ${LINGER_MS / 1000} s`, { signal }).catch(() => '')
+    const lingerMs = stretched(LINGER_MS)
+    const late = sleep(lingerMs, `did not end within ${lingerMs / 1000} s`, { signal }).catch(() => '')
     const how = await Promise.race([ended, late])
     lingering.abort()
     if (how === '') return undefined
     child.kill('SIGUSR2')
-    await sleep(PRINT_MS)
+    await sleep(stretched(PRINT_MS))
     killGroup(child.pid)
     await ended
     return `${how} after ${this.#files.join(', ')}:\n${this.#output.trim()}`

@@ -1,8 +1,9 @@
 // Waiting for changes without a notification.
+import { stretched } from './busy.ts'
 
 /**
  * Waits until `look` returns something; throws with `what` when it has paused for `timeoutMs` without. Only the pauses
- * count, so that a machine that is slow because it is busy waits longer, not in vain. Pauses grow to a twentieth of what
+ * count, and more of them while the machine is busy, so that a slow one waits longer, not in vain. Pauses grow to a twentieth of what
  * was waited, at most 100 ms: looking is not free.
  */
 export async function until<T>(
@@ -14,7 +15,7 @@ export async function until<T>(
   for (;;) {
     const found = await look()
     if (found) return found
-    if (pausedMs >= timeoutMs) throw new Error(`waited ${timeoutMs} ms for ${what}`)
+    if (pausedMs >= stretched(timeoutMs)) throw new Error(`waited ${Math.round(pausedMs)} ms for ${what}`)
     const pauseMs = Math.min(100, Math.max(10, pausedMs / 20))
     await new Promise(resolve => setTimeout(resolve, pauseMs))
     pausedMs += pauseMs
