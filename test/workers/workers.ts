@@ -195,7 +195,7 @@ async function freeze(run: Run, members: ChaosMember[]): Promise<void> {
 
 /** Takes workers away by `act`, and measures until others serve their accounts and follow their contracts. */
 async function takenOver(
-  { scene, options: { probes, leaseMs, tell }, figure }: Run,
+  { scene, options: { probes, leaseMs, report }, figure }: Run,
   members: ChaosMember[],
   how: string,
   act: () => Promise<unknown>
@@ -221,7 +221,7 @@ async function takenOver(
   const free = own.filter(({ trader }) => !inDoubt.has(trader.accountId))
   const every = Math.max(1, Math.floor(free.length / probes))
   const chosen = free.filter((_, index) => index % every === 0).slice(0, probes)
-  tell(`${inDoubt.size} of ${own.length} accounts had an order under way, which is resolved first; the others:`)
+  report(`${inDoubt.size} of ${own.length} accounts had an order under way, which is resolved first; the others:`)
   const left = `select from orders where phase = 'open' and lease_holder = any(:names) limit 1`
   const followed = until(
     'the contracts to be followed by others',
