@@ -42,6 +42,19 @@ create table analytics_closes_until (
   constraint analytics_closes_until_single_check CHECK (single)
 );
 
+create table analytics_day_traders (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  day date not null,
+  currency text collate "C" not null,
+  numbers integer[] not null,
+  firsts smallint[] not null,
+  lasts smallint[] not null,
+  begun integer[] not null,
+  ended integer[] not null,
+  constraint analytics_day_traders_pkey PRIMARY KEY (partner_id, account_mode, day, currency)
+);
+
 create table analytics_days (
   partner_id text collate "C" not null,
   grouping_by text collate "C" not null,
@@ -64,6 +77,11 @@ create table analytics_days (
 create table analytics_late_closes (
   partner_id text collate "C" not null,
   quarter timestamp with time zone not null
+);
+
+create table analytics_late_day_traders (
+  partner_id text collate "C" not null,
+  day date not null
 );
 
 create table analytics_late_days (
@@ -103,6 +121,10 @@ create table analytics_quarters (
   constraint analytics_quarters_account_mode_check CHECK ((account_mode = ANY (ARRAY['REAL'::text, 'DEMO'::text, 'ALL'::text]))),
   constraint analytics_quarters_grouping_by_check CHECK ((grouping_by = ANY (ARRAY[''::text, 'asset'::text, 'contractType'::text, 'kind'::text])))
 );
+CREATE TRIGGER forget_days AFTER TRUNCATE ON analytics_quarters FOR EACH STATEMENT EXECUTE FUNCTION forget_day_traders();
+CREATE TRIGGER mark_deleted AFTER DELETE ON analytics_quarters REFERENCING OLD TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_day_traders();
+CREATE TRIGGER mark_inserted AFTER INSERT ON analytics_quarters REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_day_traders();
+CREATE TRIGGER mark_updated AFTER UPDATE ON analytics_quarters REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_day_traders();
 
 create table analytics_total_chunks (
   partner_id text collate "C" not null,
@@ -1701,6 +1723,14 @@ AS $function$
       end if;
       return new;
     end $function$;
+CREATE OR REPLACE FUNCTION forget_day_traders()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      truncate analytics_day_traders, analytics_late_day_traders;
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION is_test_side(partner text)
  RETURNS boolean
  LANGUAGE sql
@@ -1856,6 +1886,20 @@ CREATE OR REPLACE FUNCTION make_webhook_days(first date, last date)
  RETURNS integer
  LANGUAGE sql
 AS $function$ select make_day_partitions('webhook_attempts', first, last) $function$;
+CREATE OR REPLACE FUNCTION mark_day_traders()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      with days as materialized (
+        select distinct partner_id, (quarter at time zone 'UTC')::date as day from changed where grouping_by = ''
+      ), marked as (
+        insert into analytics_late_day_traders select partner_id, day from days
+      )
+      delete from analytics_day_traders d using days
+       where d.partner_id = days.partner_id and d.account_mode in ('REAL', 'DEMO', 'ALL') and d.day = days.day;
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION mark_late_analytics()
  RETURNS trigger
  LANGUAGE plpgsql

@@ -2,6 +2,7 @@
 // statement.
 import { type Db, rows } from '../postgres/connection.ts'
 import { contractsOf, type Grouping } from './contracts.ts'
+import { edges } from './day-traders.ts'
 import { facts, sumsOfFacts } from './sums.ts'
 import { inDoubt, MOST_ROWS, quarterlyWindow, READING, refuseTooMany, type Window } from './windows.ts'
 
@@ -46,11 +47,18 @@ const groupOf: Record<RevenueGroup | 'none', { stored: Grouping; storedValue: st
   accountMode: { stored: '', storedValue: 'q.account_mode', value: 'o.account_mode' }
 }
 
-// Traders of each row that is not of a whole day. Sorting one list of numbers takes half of what hashing them with their rows takes, but each row
+// Traders of each row that is not of a whole day: of a part of a day at its start or end they are known, fresh contracts aside. Sorting one list of numbers takes half of what hashing them with their rows takes, but each row
 // looks for its parts among those of all.
 const countOfFew = `
        select s.place,
-              coalesce(d.traders, (select count(distinct number)::int
+              coalesce(d.traders,
+                       (select e.counted + (select count(*)::int
+                                              from (select distinct f.number, width_bucket(f.number, e.numbers) as i
+                                                      from fresh f where f.n = s.n and f.currency = s.currency) f
+                                             where (e.numbers[i] = f.number
+                                                    and case when e.from_start then e.places[i] < e.at else e.places[i] >= e.at end) is not true)
+                          from edges e where e.n = s.n and e.currency = s.currency),
+                       (select count(distinct number)::int
                                      from (select unnest(q.traders) as number from quarterly q where q.n = s.n and q.currency = s.currency and q.value = s.value
                                            union all
                                            select f.number from fresh f where f.n = s.n and f.currency = s.currency and f.value = s.value) parts)) as traders
@@ -76,6 +84,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
     groupBy === 'accountMode' && requested.accountMode === 'ALL' ? ['REAL', 'DEMO'] : [requested.accountMode]
   const storedWhere = `partner_id = :partnerId and grouping_by = :stored and account_mode = any(array(select unnest(:modes::text[])))
        and (:currency::text is null or currency = :currency collate "C")`
+  const few = groupBy === null && requested.interval !== 'hour'
   const found = await db.transaction(async trx => {
     await trx.raw(READING)
     return rows<FoundRevenue>(
@@ -107,7 +116,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
          from (select n, currency, value, ${facts} from quarterly union all select n, currency, value, ${facts} from daily
                union all select n, currency, value, ${facts} from fresh) parts
         group by n, currency, value
-     ), counts as (${groupBy === null && requested.interval !== 'hour' ? countOfFew : countOfMany}
+     ), ${few ? `${edges}, ` : ''}counts as (${few ? countOfFew : countOfMany}
      )
      select b.start, nullif(s.currency, '') as currency, ${groupBy ? 's.value' : 'null'} as "group", coalesce(s.contracts, 0) as contracts, coalesce(s.open, 0) as open,
             c.traders, s.stake, s.payout, s.markup, coalesce(s.markup_unknown, 0) as "markupUnknown", s.commission,

@@ -1,9 +1,10 @@
-// Contracts added up behind the clock, never in the order path: by quarters of an hour of their purchase, by days of UTC, and
+// Contracts added up behind the clock, never in the order path: by quarters of an hour of their purchase, by days of UTC (of these also who bought when), and
 // closed ones by trader and day. A reader takes these up to the point that they reach and the rest from the orders, in one
 // statement and so in one snapshot: its sums are those of the orders, however far behind the addition is.
 import { type Db, rows } from '../postgres/connection.ts'
 import { addUpCloses } from './closes.ts'
 import { closedContractsOf, contractsOf, ORIGIN, quarterOf } from './contracts.ts'
+import { addUpDayTraders } from './day-traders.ts'
 import { addUpTotals, beginTotals } from './totals.ts'
 
 // What was opened or closed later than this is marked as late by the triggers (five minutes), with room for a transaction
@@ -13,6 +14,7 @@ const BEHIND = `interval '10 minutes'`
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
+const LATE_DAY_TRADERS = 16
 // Each brings along the days since.
 const LATE_TOTALS = 256
 // The contracts of a day are hashed several times; with the server's default the half of them goes to disk. By the planner's guess of how long
@@ -103,7 +105,8 @@ export async function addUpAnalytics(
     const behind = await addNew(db, { stepSeconds: seconds, busy })
     const quarters = await addUpLateQuarters(db, limited(LATE_QUARTERS))
     const days = await addUpLateDays(db, limited(LATE_DAYS))
-    return behind || quarters || days
+    const traders = await addUpDayTraders(db, { limit: limited(LATE_DAY_TRADERS), memory: MEMORY })
+    return behind || quarters || days || traders
   }
   const beside = async () => {
     const closes = await addUpCloses(db, {

@@ -2,6 +2,7 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { closesKey, closesOfClosed, lists } from './closes.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
+import { dayTradersKey, dayTradersValues, tradersOfDays } from './day-traders.ts'
 import { facts, quartersOfBought, sumsOfFacts, traderDaysOfClosed } from './sums.ts'
 import { growthOfTotals } from './totals.ts'
 
@@ -10,9 +11,9 @@ export interface Difference {
   partnerId: string
   /**
    * 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts, 'total' what a running total grew by, 'closes'
-   * a list of closed contracts.
+   * a list of closed contracts, 'dayTraders' the traders of a day by their first and last quarters.
    */
-  what: 'quarter' | 'day' | 'traderDay' | 'total' | 'closes'
+  what: 'quarter' | 'day' | 'traderDay' | 'total' | 'closes' | 'dayTraders'
   /** Its start, ISO 8601. */
   at: string
   /** What it is grouped by, and of which mode, currency and trader. */
@@ -153,6 +154,20 @@ const differing = (
                (select partner_id, day, trader_id from analytics_late_totals union all select partner_id, day, trader_id from analytics_late_days)`
     },
     {
+      what: 'dayTraders',
+      key: dayTradersKey,
+      values: dayTradersValues,
+      sets: `wanted_days as materialized (
+           select requested.id as partner_id, (first_day + k) as day
+             from requested cross join span cross join lateral generate_series(0, last_day - first_day) k
+         ), ${tradersOfDays}, computed as (select * from traders_of_days), stored as (
+           select d.* from analytics_day_traders d cross join span
+            where d.partner_id in (select id from requested) and day between first_day and last_day
+         )`,
+      at: startOfDay,
+      late: `(partner_id, day) in (select partner_id, day from analytics_late_day_traders)`
+    },
+    {
       what: 'closes',
       key: closesKey,
       values: lists,
@@ -195,6 +210,11 @@ export async function markDifferences(trx: Db, differences: Difference[]): Promi
   await rows(
     trx,
     `insert into analytics_late_closes select distinct "partnerId", at from ${listed} where what = 'closes'`,
+    { marks }
+  )
+  await rows(
+    trx,
+    `insert into analytics_late_day_traders select distinct "partnerId", (at at time zone 'UTC')::date from ${listed} where what = 'dayTraders'`,
     { marks }
   )
 }

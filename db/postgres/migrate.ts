@@ -70,6 +70,7 @@ import * as archiveSums from '../migrations/0077_archive_sums.ts'
 import * as archivedTraders from '../migrations/0078_archived_traders.ts'
 import * as traderCloses from '../migrations/0079_trader_closes.ts'
 import * as cheaperTriggers from '../migrations/0083_cheaper_triggers.ts'
+import * as dayTraders from '../migrations/0086_day_traders.ts'
 import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -145,7 +146,8 @@ const migrations: Migration[] = [
   { name: '0077_archive_sums', up: archiveSums.up },
   { name: '0078_archived_traders', up: archivedTraders.up },
   { name: '0079_trader_closes', up: traderCloses.up },
-  { name: '0083_cheaper_triggers', up: cheaperTriggers.up }
+  { name: '0083_cheaper_triggers', up: cheaperTriggers.up },
+  { name: '0086_day_traders', up: dayTraders.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

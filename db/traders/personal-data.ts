@@ -193,8 +193,10 @@ export const personalData: Record<string, TableDecision> = {
 export const withoutTraders = [
   'analytics_checks',
   'analytics_closes_until',
+  'analytics_day_traders',
   'analytics_days',
   'analytics_late_closes',
+  'analytics_late_day_traders',
   'analytics_late_quarters',
   'analytics_quarters',
   'analytics_total_groups',

@@ -68,7 +68,8 @@ questions('have the sums of the orders, whatever was added up, while orders keep
       db,
       `select * from analytics_late_quarters union all select * from analytics_late_closes
         union all select partner_id, day::timestamptz from analytics_late_days
-        union all select partner_id, day::timestamptz from analytics_late_totals`
+        union all select partner_id, day::timestamptz from analytics_late_totals
+        union all select partner_id, day::timestamptz from analytics_late_day_traders`
     ),
     []
   )
@@ -143,6 +144,56 @@ ends('take off whole days what lies before and after, and list nobody for that',
   assert.equal(await listed(at(1, 2), at(1, 22), 'markup'), within.slice(0, 2))
 })
 
+const parts = suite('parts of days of revenue')
+
+parts('have the traders of their orders, from the start of a day and up to its end', async () => {
+  const next = random(86)
+  await insertRandomOrders(db, { traders, count: 600, days: 4 })
+  await forget('61 days')
+  await addUp()
+  const nowMs = Date.now()
+  const [kept] = await rows<{ days: number }>(db, 'select count(distinct day)::int as days from analytics_day_traders')
+  assert.ok(kept && kept.days > 20, `${kept?.days} days`)
+  const compare = async (turns: number) => {
+    for (let turn = 0; turn < turns; turn++) {
+      // Whole quarters, and parts of them whose contracts are held against the traders of the rest.
+      const grid = turn % 3 === 0 ? 900_000 : 1000
+      const to = turn % 4 === 0 ? nowMs : Math.floor((nowMs - next() * 86_400_000) / grid) * grid
+      const from = Math.floor((to - next() * 3 * 86_400_000) / grid) * grid - grid
+      const window = {
+        partnerId: partner.partnerId,
+        timezone: 'UTC',
+        interval: 'day',
+        sort: 'pnl',
+        trader: ''
+      } as const
+      for (const accountMode of ['REAL', 'DEMO', 'ALL'] as const) {
+        const [fromAt, toAt] = [new Date(from).toISOString(), new Date(to).toISOString()]
+        const question = {
+          ...window,
+          from: fromAt,
+          to: toAt,
+          kind: 'revenue',
+          groupBy: null,
+          currency: null,
+          accountMode
+        } as const
+        assert.equal(await differencesOf(db, question), [], JSON.stringify(question))
+      }
+    }
+  }
+  await compare(16)
+  // A day with late quarters; then one whose row another process has yet to make.
+  await changeOrders(db, partner, next)
+  await insertRandomOrders(db, { traders, count: 40, days: 3 })
+  await compare(5)
+  await db.raw("delete from analytics_day_traders where day > now() - interval '2 days'")
+  await compare(5)
+  await db.raw('insert into analytics_late_day_traders select distinct partner_id, day from analytics_days')
+  await addUp()
+  await compare(5)
+})
+
 const verifying = suite('verifying the sums')
 
 for (const [what, spoil, named] of [
@@ -160,6 +211,16 @@ for (const [what, spoil, named] of [
     'a day',
     `update analytics_days set traders = traders + 1 where ctid = (select ctid from analytics_days limit 1)`,
     'day'
+  ],
+  [
+    'when a trader bought first on a day',
+    `update analytics_day_traders set firsts[1] = firsts[1] + 1 where ctid = (select ctid from analytics_day_traders limit 1)`,
+    'dayTraders'
+  ],
+  [
+    'a day without its traders',
+    `delete from analytics_day_traders where ctid = (select ctid from analytics_day_traders limit 1)`,
+    'dayTraders'
   ],
   [
     "a trader's day",
@@ -207,4 +268,5 @@ verifying.after(closeAll)
 questions.run()
 totals.run()
 ends.run()
+parts.run()
 verifying.run()

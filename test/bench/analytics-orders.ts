@@ -40,13 +40,13 @@ export async function forget(db: Db, days: number): Promise<void> {
   const first = `date_bin('1 day', now() - interval '${days} days', timestamptz '2000-01-01 00:00+00')`
   await long(db, `delete from analytics_quarters where quarter >= ${first}`)
   await long(db, `delete from analytics_closes where quarter >= ${first}`)
-  for (const table of ['days', 'trader_days', 'totals'])
+  for (const table of ['days', 'day_traders', 'trader_days', 'totals'])
     await long(db, `delete from analytics_${table} where day >= (${first} at time zone 'UTC')::date`)
   await long(db, `update analytics_total_groups set until = least(until, (${first} at time zone 'UTC')::date)`)
   await long(db, `update analytics_until set until = ${first}`)
   await long(db, `update analytics_closes_until set until = ${first}`)
   await db.raw(
-    'vacuum analyze analytics_quarters, analytics_closes, analytics_days, analytics_trader_days, analytics_totals'
+    'vacuum analyze analytics_quarters, analytics_closes, analytics_days, analytics_day_traders, analytics_trader_days, analytics_totals'
   )
 }
 
