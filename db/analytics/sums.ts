@@ -105,7 +105,8 @@ export async function addUpAnalytics(
     const behind = await addNew(db, { stepSeconds: seconds, busy })
     const quarters = await addUpLateQuarters(db, limited(LATE_QUARTERS))
     const days = await addUpLateDays(db, limited(LATE_DAYS))
-    const traders = await addUpDayTraders(db, { limit: limited(LATE_DAY_TRADERS), memory: MEMORY })
+    // Readers do without these, so the sums come first.
+    const traders = !behind && (await addUpDayTraders(db, { limit: limited(LATE_DAY_TRADERS), memory: MEMORY }))
     return behind || quarters || days || traders
   }
   const beside = async () => {

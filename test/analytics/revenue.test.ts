@@ -186,6 +186,10 @@ parts('have the traders of their orders, from the start of a day and up to its e
   // A day with late quarters; then one whose row another process has yet to make.
   await changeOrders(db, partner, next)
   await insertRandomOrders(db, { traders, count: 40, days: 3 })
+  // Traders whose only contract of a quarter was moved out of it are no longer in it.
+  await db.raw(
+    `update orders set opened_at = opened_at - interval '5 days' where phase = 'closed' and opened_at > now() - interval '4 days' and random() < 0.4`
+  )
   await compare(5)
   await db.raw("delete from analytics_day_traders where day > now() - interval '2 days'")
   await compare(5)
