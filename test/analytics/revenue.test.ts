@@ -218,12 +218,12 @@ for (const [what, spoil, named] of [
   ],
   [
     'when a trader bought first on a day',
-    `update analytics_day_traders set firsts[1] = firsts[1] + 1 where ctid = (select ctid from analytics_day_traders limit 1)`,
+    `update analytics_day_traders set firsts[1] = firsts[1] + 1 where ctid = (select ctid from analytics_day_traders where partner_id = '${partner.partnerId}' limit 1)`,
     'dayTraders'
   ],
   [
     'a day without its traders',
-    `delete from analytics_day_traders where ctid = (select ctid from analytics_day_traders limit 1)`,
+    `delete from analytics_day_traders where ctid = (select ctid from analytics_day_traders where partner_id = '${partner.partnerId}' limit 1)`,
     'dayTraders'
   ],
   [
