@@ -137,6 +137,10 @@ decided('never let a copy lose more than its follow may', async () => {
   await copyHas(follower, copy.orderId, [30, 75])
   await setBase(follower, { base_balance: '10' })
   await changeAtBroker(leader, order.brokerOrderId, { stopLoss: 80 })
+  await until('the second change to be decided', async () => {
+    const row = await db('orders').where({ id: copy.orderId }).first()
+    return row.limits_version >= 2
+  })
   await copyHas(follower, copy.orderId, [30, 75])
 })
 
