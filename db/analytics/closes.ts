@@ -2,6 +2,7 @@
 // beside whole days. They have a high-water mark of their own, so that they are made while sums are added up.
 import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, quarterOf } from './contracts.ts'
+import { holdUntil, takeLate } from './late.ts'
 
 export const closesKey = 'partner_id, account_mode, currency, quarter'
 export const lists = 'numbers, closed_at, stake, pnl, markup, markup_unknown'
@@ -67,21 +68,13 @@ async function addNew(
 async function addLate(db: Db, { limit, memory }: { limit: number; memory: string }): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(memory)
-    const [held] = await rows<{ until: string }>(
-      trx,
-      `select until::text as until from analytics_closes_until where exists (select from analytics_late_closes) for update skip locked`
-    )
-    if (!held) return false
-    const taken = await rows<{ partnerId: string; quarter: string }>(
-      trx,
-      `with late as (
-         delete from analytics_late_closes
-          where (partner_id, quarter) in (select distinct partner_id, quarter from analytics_late_closes order by 1, 2 limit :limit)
-         returning partner_id, quarter
-       )
-       select distinct partner_id as "partnerId", quarter::text as quarter from late`,
-      { limit }
-    )
+    const until = await holdUntil(trx, 'analytics_closes_until', 'analytics_late_closes')
+    if (until === undefined) return false
+    const taken = await takeLate(trx, 'analytics_late_closes', {
+      place: 'quarter',
+      order: 'partner_id, quarter',
+      limit
+    })
     const touched = JSON.stringify(taken)
     const listed = `(select "partnerId" collate "C" as partner_id, quarter
                        from jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, quarter timestamptz)) l`
@@ -98,7 +91,7 @@ async function addLate(db: Db, { limit, memory }: { limit: number; memory: strin
           where l.quarter < :until::timestamptz
        )
        insert into analytics_closes (${closesKey}, ${lists}) ${closesOfClosed}`,
-      { touched, until: held.until }
+      { touched, until }
     )
     return taken.length === limit
   })

@@ -2,12 +2,14 @@
 // different traders as have their first, or their last, quarter in it. Made from the quarters; triggers take a day's rows away and mark
 // it when these change, so what is there is that of the quarters of the same snapshot.
 import { type Db, rows } from '../postgres/connection.ts'
+import { holdUntil, takeLate } from './late.ts'
 
 /** The key of analytics_day_traders, and what it has beside. */
 export const dayTradersKey = 'partner_id, account_mode, day, currency'
 export const dayTradersValues = 'numbers, firsts, lasts, begun, ended'
 
 const QUARTERS = 96
+const LATE = 'analytics_late_day_traders'
 
 /** Rows of analytics_day_traders as common table expressions that end with `traders_of_days`, from `wanted_days (partner_id, day)`. */
 export const tradersOfDays = `
@@ -45,21 +47,8 @@ export const tradersOfDays = `
 export async function addUpDayTraders(db: Db, { limit, memory }: { limit: number; memory: string }): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(memory)
-    const [held] = await rows<{ until: string }>(
-      trx,
-      `select until::text as until from analytics_until where exists (select from analytics_late_day_traders) for update skip locked`
-    )
-    if (!held) return false
-    const taken = await rows<{ partnerId: string; day: string }>(
-      trx,
-      `with late as (
-         delete from analytics_late_day_traders
-          where (partner_id, day) in (select distinct partner_id, day from analytics_late_day_traders order by day desc, partner_id limit :limit)
-         returning partner_id, day
-       )
-       select distinct partner_id as "partnerId", day::text as day from late`,
-      { limit }
-    )
+    if ((await holdUntil(trx, 'analytics_until', LATE)) === undefined) return false
+    const taken = await takeLate(trx, LATE, { place: 'day', order: 'day desc, partner_id', limit })
     const wanted = `wanted_days as materialized (
        select "partnerId" collate "C" as partner_id, day from jsonb_to_recordset(:taken::jsonb) as l ("partnerId" text, day date))`
     const bindings = { taken: JSON.stringify(taken) }

@@ -5,6 +5,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { addUpCloses } from './closes.ts'
 import { closedContractsOf, contractsOf, ORIGIN, quarterOf } from './contracts.ts'
 import { addUpDayTraders } from './day-traders.ts'
+import { holdUntil, takeLate } from './late.ts'
 import { addUpTotals, beginTotals } from './totals.ts'
 
 // What was opened or closed later than this is marked as late by the triggers (five minutes), with room for a transaction
@@ -183,33 +184,18 @@ async function addNew(
   })
 }
 
-/** The high-water mark of the sums, locked; undefined where nothing is late, or another worker holds it. */
-async function holdUntil(trx: Db, late: string): Promise<string | undefined> {
-  const [held] = await rows<{ until: string }>(
-    trx,
-    `select until::text as until from analytics_until where exists (select from ${late}) for update skip locked`
-  )
-  return held?.until
-}
-
 /** Adds up anew, from all their orders, at most `limit` of the quarters marked as late; returns whether it took so many. */
 async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(MEMORY)
-    const until = await holdUntil(trx, 'analytics_late_quarters')
+    const until = await holdUntil(trx, 'analytics_until', 'analytics_late_quarters')
     if (until === undefined) return false
     // The next addition covers quarters behind the high-water mark anyway.
-    const taken = await rows<{ partnerId: string; quarter: string }>(
-      trx,
-      `with late as (
-         delete from analytics_late_quarters
-          where (partner_id, quarter) in (
-                  select distinct partner_id, quarter from analytics_late_quarters order by 1, 2 limit :limit)
-         returning partner_id, quarter
-       )
-       select distinct partner_id as "partnerId", quarter::text as quarter from late`,
-      { limit }
-    )
+    const taken = await takeLate(trx, 'analytics_late_quarters', {
+      place: 'quarter',
+      order: 'partner_id, quarter',
+      limit
+    })
     const touched = JSON.stringify(taken)
     const listed = `jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, quarter timestamptz)`
     await rows(
@@ -256,7 +242,7 @@ async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
 async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(MEMORY)
-    const until = await holdUntil(trx, 'analytics_late_days')
+    const until = await holdUntil(trx, 'analytics_until', 'analytics_late_days')
     if (until === undefined) return false
     const taken = await rows<{ partnerId: string; traderId: string; day: string }>(
       trx,
