@@ -75,7 +75,7 @@ chaos-stream: install ## The same beside consumers of the stream (SOCKETS=200), 
 chaos-webhooks: install ## Kill workers while webhooks are delivered, some of them to endpoints that fail, then audit the endpoints' books
 	@$(node) test/chaos/webhooks-run.ts
 
-failover: install ## Take primaries, standbys and etcd of a Patroni cluster away under load, then audit (DEEDS=10, SEED=, FIGURES=FILE adds runs up; root, Debian packages)
+failover: install ## Take primaries, standbys and etcd of a Patroni cluster away under load, then audit (FAULTS=10, SEED=, FIGURES=FILE adds runs up; root, Debian packages)
 	@$(node) test/failover/run.ts
 
 workers: install ## Let ten workers of the newer dialect join, leave, die and freeze under uneven load: connections, take-overs, REST calls (WORKERS=10, ACCOUNTS=2000)

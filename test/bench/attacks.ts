@@ -12,7 +12,7 @@ export const CALLS_A_SECOND = 200
 export const FOLLOWERS = Number(process.env.BENCH_FOLLOWERS ?? 2000)
 
 /** What the hostile partner has and knows. */
-export interface Ground {
+export interface Stack {
   address: string
   /** Of a bare server on the same machine. */
   bare: string
@@ -35,7 +35,7 @@ export interface Attack {
   /** Makes a call slow at the broker, for the hostile partner's application alone. */
   slow?: 'balance' | 'buy'
   /** One call, or two that belong together; resolves with their statuses. */
-  call(ground: Ground, index: number): Promise<number[]>
+  call(ground: Stack, index: number): Promise<number[]>
 }
 
 /** Number of responses to the hostile partner by status; 0 is no response. */
@@ -118,10 +118,10 @@ export const SHARING: Attack = {
   call: ground => send({ ...ground, address: ground.bare }, 'GET', `/?us=${ground.us ?? 0}`)
 }
 
-const traderOf = ({ traders }: Ground, index: number) => traders[index % traders.length] as string
+const traderOf = ({ traders }: Stack, index: number) => traders[index % traders.length] as string
 
 async function send(
-  { address, key }: Pick<Ground, 'address' | 'key'>,
+  { address, key }: Pick<Stack, 'address' | 'key'>,
   method: string,
   path: string,
   body?: string
@@ -132,11 +132,11 @@ async function send(
 }
 
 /** One POST of the hostile partner; resolves with its status. */
-export const post = (ground: Ground, path: string, body: object | string) =>
+export const post = (ground: Stack, path: string, body: object | string) =>
   send(ground, 'POST', path, typeof body === 'string' ? body : JSON.stringify(body))
 
 /** Attacks for `seconds`; resolves when the last call is finished. */
-async function run(ground: Ground, { name, seconds }: { name: string; seconds: number }): Promise<Answered> {
+async function run(ground: Stack, { name, seconds }: { name: string; seconds: number }): Promise<Answered> {
   const { rate = CALLS_A_SECOND, call } = [...attacks, SHARING].find(attack => attack.name === name) as Attack
   const answered: Answered = {}
   const one = async (index: number) => {
@@ -150,10 +150,10 @@ async function run(ground: Ground, { name, seconds }: { name: string; seconds: n
 }
 
 if (process.send) {
-  let ground: Ground | undefined
+  let ground: Stack | undefined
   process.on('message', async (message: unknown) => {
     const { us = 0, ...order } = message as { name: string; seconds: number; us?: number }
     if (ground) process.send?.(await run({ ...ground, us }, order))
-    else ground = message as Ground
+    else ground = message as Stack
   })
 }

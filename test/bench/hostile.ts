@@ -29,9 +29,9 @@ import {
   attacks,
   CALLS_A_SECOND,
   FOLLOWERS,
-  type Ground,
   post,
   SHARING,
+  type Stack,
   TAKEN
 } from './attacks.ts'
 import { exchange } from './client.ts'
@@ -228,7 +228,7 @@ async function settled({ db }: Stage): Promise<void> {
   }
 }
 
-async function makeGround(stage: Stage, { address, bare }: Pick<Ground, 'address' | 'bare'>): Promise<Ground> {
+async function makeGround(stage: Stage, { address, bare }: Pick<Stack, 'address' | 'bare'>): Promise<Stack> {
   const { partnerId } = await insertPartner(stage.db, {
     name: 'Hostile',
     plan: 'SCALE',
@@ -240,7 +240,7 @@ async function makeGround(stage: Stage, { address, bare }: Pick<Ground, 'address
   for (let index = 0; index < HOSTILE_KEYS; index++)
     keys.push((await insertKey(stage.db, pepper, { partnerId, label: null, scopes: allScopes })).key)
   const traders = Array.from({ length: HOSTILE_TRADERS }, () => `hostile-${randomUUID()}`)
-  const ground: Ground = { address, bare, key: keys[0] as string, keys, traders, victims: [] }
+  const ground: Stack = { address, bare, key: keys[0] as string, keys, traders, victims: [] }
   const followers = Array.from({ length: FOLLOWERS }, (_, index) => `follower-${index}`)
   await insertTraders(stage, partnerId, ['leader', ...traders, ...followers])
   const reader = await stage.db('traders').where({ partner_id: partnerId, external_id: 'leader' }).first('id')

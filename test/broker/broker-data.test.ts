@@ -7,13 +7,13 @@ import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, dialect, frontOf } from '../support/dialects.ts'
 import {
+  buyOptions,
   clientOf,
   closeClients,
   even,
   lines,
   newAccount,
   newRecorder,
-  plainly,
   quick,
   relay,
   simulator,
@@ -33,8 +33,8 @@ lists('open contracts are in the portfolio, closed ones in the profit table, pur
   const session = await clientOf().session(account)
   const before = Math.floor(Date.now() / 1000) - 2
   const recorder = newRecorder()
-  const tick = await session.buy(even, { ...plainly, listener: recorder.listener })
-  const held = await session.buy(up, plainly)
+  const tick = await session.buy(even, { ...buyOptions, listener: recorder.listener })
+  const held = await session.buy(up, buyOptions)
   await recorder.settled()
   const portfolio = await session.portfolio()
   assert.equal(
@@ -184,7 +184,7 @@ care('closes connections nobody uses, keeps those that stream, and opens them ag
   const own = await startSimulator({ limits: 'off', tickMs: 20 })
   const broker = clientOf({ idleCloseMs: 100 }, own)
   const [idle, busy] = [await broker.session(newAccount()), await broker.session(newAccount())]
-  const { contractId } = await busy.buy(up, { ...plainly, listener: newRecorder().listener })
+  const { contractId } = await busy.buy(up, { ...buyOptions, listener: newRecorder().listener })
   await upTo(() => frontOf(own).connections.size === 1)
   await idle.balance()
   assert.is(frontOf(own).connections.size, 2)
@@ -200,7 +200,7 @@ care('holds no more connections than it may; the longest unused makes room', asy
   const second = await broker.session(newAccount())
   const third = await broker.session(newAccount())
   await upTo(() => frontOf(own).connections.size === 2)
-  for (const session of [second, third]) await session.buy(up, { ...plainly, listener: newRecorder().listener })
+  for (const session of [second, third]) await session.buy(up, { ...buyOptions, listener: newRecorder().listener })
   assert.is((await failure(first.sell('123'))).brokerCode, 'TooManyConnections')
   await own.close()
 })

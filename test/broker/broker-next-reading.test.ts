@@ -7,7 +7,7 @@ import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
 import { closeNext, newNextAccount, nextClientOf, scripted, startRest } from './broker-next-port.ts'
-import { even, plainly } from './broker-port.ts'
+import { buyOptions, even } from './broker-port.ts'
 import { failure, reply, scriptedBroker } from './broker-script.ts'
 
 const reading = suite('what it reads')
@@ -90,7 +90,7 @@ reading('the finer code of an error counts where it is known', async () => {
     const { session, close } = await scripted((frame, socket) =>
       reply(socket, frame, { error: { message: 'No.', ...error }, msg_type: 'buy' })
     )
-    const refused = await failure(session.buy(even, plainly))
+    const refused = await failure(session.buy(even, buyOptions))
     assert.equal([refused.code, refused.ran], [code, ran], JSON.stringify(error))
     await close()
   }
@@ -131,7 +131,7 @@ reading("a closed market's opening is the error's own, by the broker's clock", a
   })
   for (const [error, seconds] of forms) {
     current.error = error
-    const refused = await failure(session.buy(even, plainly))
+    const refused = await failure(session.buy(even, buyOptions))
     assert.is(refused.code, 'MARKET_CLOSED')
     if (seconds === null) assert.is(refused.secondsUntilOpen, null)
     else assert.ok(Math.abs(refused.secondsUntilOpen! - seconds) <= 2, `${refused.secondsUntilOpen} for ${seconds}`)
@@ -144,7 +144,7 @@ reading('a closed market of the simulated broker has the time when it opens', as
   const own = await startSimulator({ limits: 'off' })
   own.engine.market.sessions.force(symbols.get('R_50')!, false, Date.now() + 90_000)
   const session = await nextClientOf({}, own).session(newNextAccount())
-  const refused = await failure(session.buy({ ...even, asset: 'R_50' }, plainly))
+  const refused = await failure(session.buy({ ...even, asset: 'R_50' }, buyOptions))
   assert.is(refused.code, 'MARKET_CLOSED')
   assert.ok(Math.abs(refused.secondsUntilOpen! - 90) <= 2, String(refused.secondsUntilOpen))
   await own.close()

@@ -10,7 +10,7 @@ import { Pauses } from '../../worker/platform/pauses.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
 import { appIdHeader, closeNext, newNextAccount, nextClientOf, startRest } from './broker-next-port.ts'
-import { even, lines, newRecorder, ownedBy, plainly, simulator, up, upTo } from './broker-port.ts'
+import { buyOptions, even, lines, newRecorder, ownedBy, simulator, up, upTo } from './broker-port.ts'
 import { failure } from './broker-script.ts'
 
 const opening = suite('opening an account')
@@ -72,7 +72,7 @@ opening('takes a fresh address for every connection, each good for one', async (
 opening('names the application as text, and the broker knows the contracts bought under it', async () => {
   const account = { ...newNextAccount(), appId: 'app-7Q2' }
   const session = await nextClientOf().session(account)
-  await session.buy(even, plainly)
+  await session.buy(even, buyOptions)
   assert.is(ownedBy(account)[0]?.appId, 'app-7Q2')
 })
 
@@ -161,7 +161,7 @@ budgets('are kept by class, as published, without a call to the broker', async (
   assert.is(reads.length - refused.length, unknowns.limits.lists.perMinute * 0.9)
   for (const each of refused) assert.is(each.reason.brokerCode, 'QuotaExhausted')
   // The other classes have theirs.
-  await session.buy(even, plainly)
+  await session.buy(even, buyOptions)
   assert.is((await session.statement({ from: 0 })).length, 1)
   await own.close()
 })
@@ -179,7 +179,7 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
     assert.ok(own.next.front.connections.size <= 5)
   }
   await upTo(() => own.next.front.connections.size === unknowns.socketsOfUser)
-  for (const session of sessions.slice(2)) await session.buy(up, { ...plainly, listener: newRecorder().listener })
+  for (const session of sessions.slice(2)) await session.buy(up, { ...buyOptions, listener: newRecorder().listener })
   assert.is((await failure(sessions[0]!.sell('123'))).brokerCode, 'TooManyConnections')
   // Another user has its own.
   await client.session(newNextAccount())
@@ -208,7 +208,7 @@ secrets('never reach the log or an error: neither tokens nor one-time addresses'
   errors.push(await failure(client.session(account)))
   const session = await client.session(account)
   own.faults.add({ effect: 'drop-after', call: 'buy', times: 1 })
-  errors.push(await failure(session.buy(even, plainly)))
+  errors.push(await failure(session.buy(even, buyOptions)))
   own.faults.set({ down: true })
   errors.push(await failure(session.balance()))
   errors.push(await failure(client.session({ ...newNextAccount(), token: async () => 'sim-bad\r\nheader' })))

@@ -8,12 +8,12 @@ import type { BinaryContract, Broker, BrokerAccount, BrokerError, ContractState 
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
 import {
+  buyOptions,
   clientOf,
   closeClients,
   even,
   newAccount,
   newRecorder,
-  plainly,
   relay,
   simulator,
   upTo
@@ -53,7 +53,7 @@ async function buyHourOf(client: Broker) {
   const account = newAccount()
   const session = await client.session(account)
   const recorder = newParkedRecorder()
-  const bought = await session.buy(hour, { ...plainly, listener: recorder.listener })
+  const bought = await session.buy(hour, { ...buyOptions, listener: recorder.listener })
   return { account, session, recorder, bought, contractId: bought.contractId }
 }
 
@@ -77,7 +77,10 @@ resting('loses its stream once sales are subscribed to, and gets no more updates
   const states = recorder.states.length
   // Ticks went by meanwhile, as another's contract shows.
   const other = newRecorder()
-  await (await clientOf().session(newAccount())).buy({ ...even, duration: 8 }, { ...plainly, listener: other.listener })
+  await (await clientOf().session(newAccount())).buy(
+    { ...even, duration: 8 },
+    { ...buyOptions, listener: other.listener }
+  )
   await other.settled()
   assert.is(recorder.states.length, states)
   session.unsubscribe(contractId)
@@ -87,7 +90,7 @@ resting('opens no stream with its purchase while sales are subscribed to', async
   const { session, recorder: first } = await buyHour()
   await first.rest()
   const second = newParkedRecorder()
-  await session.buy(hour, { ...plainly, listener: second.listener })
+  await session.buy(hour, { ...buyOptions, listener: second.listener })
   await second.rest()
   assert.equal(second.states, [])
   assert.is(second.times(), 1)
@@ -119,7 +122,7 @@ resting('stays parked over a cut connection, and a sale from meanwhile is found'
   const { account, session, recorder: kept } = await buyHour()
   await kept.rest()
   const sold = newParkedRecorder()
-  const { contractId } = await session.buy(hour, { ...plainly, listener: sold.listener })
+  const { contractId } = await session.buy(hour, { ...buyOptions, listener: sold.listener })
   await sold.rest()
   await sellable(() => session.contract(contractId))
   const states = kept.states.length
@@ -145,7 +148,7 @@ resting('keeps its stream where sales cannot be subscribed to', async () => {
   simulator.faults.add({ effect: 'error', code: 'PermissionDenied', call: 'transaction', loginid: account.accountId })
   const session = await clientOf(quickly).session(account)
   const recorder = newParkedRecorder()
-  const { contractId } = await session.buy(hour, { ...plainly, listener: recorder.listener })
+  const { contractId } = await session.buy(hour, { ...buyOptions, listener: recorder.listener })
   await upTo(() => recorder.states.length > 10)
   assert.is(recorder.times(), 0)
   assert.is(streamsOf(account, 'proposal_open_contract'), 1)
@@ -157,12 +160,12 @@ resting('keeps the stream of its purchase when little is left of the budget for 
   const account = newAccount()
   const client = clientOf(quickly, own)
   const session = await client.session(account)
-  const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
+  const { contractId } = await session.buy({ ...even, duration: 8 }, buyOptions)
   const spare = () => Math.min(...Object.values(client.budget()))
   while (spare() >= 0.5) await session.contract(contractId, { leisurely: true })
   assert.is((await failure(session.contract(contractId, { leisurely: true }))).brokerCode, 'QuotaExhausted')
   const recorder = newParkedRecorder()
-  await session.buy(hour, { ...plainly, listener: recorder.listener })
+  await session.buy(hour, { ...buyOptions, listener: recorder.listener })
   await upTo(() => recorder.states.length > 10)
   assert.is(recorder.times(), 0)
   await own.close()
@@ -188,7 +191,7 @@ resting('gives its connection to another account, and returns when to come back'
   // A contract that does not rest keeps its connection.
   await other.recorder.rest()
   other.session.unsubscribe(other.contractId)
-  await other.session.buy({ ...even, duration: 10 }, { ...plainly, listener: newRecorder().listener })
+  await other.session.buy({ ...even, duration: 10 }, { ...buyOptions, listener: newRecorder().listener })
   assert.is((await failure(hour.session.sell(hour.contractId))).brokerCode, 'TooManyConnections')
   await own.close()
 })
@@ -205,10 +208,10 @@ resting('is not what multipliers and ticks are: their streams stay', async () =>
     stopLoss: null,
     takeProfit: null
   } as const
-  const { contractId, expiryTime } = await session.buy(multiplier, { ...plainly, listener: long.listener })
+  const { contractId, expiryTime } = await session.buy(multiplier, { ...buyOptions, listener: long.listener })
   assert.is(expiryTime, null)
   const ticks = newParkedRecorder()
-  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: ticks.listener })
+  await session.buy({ ...even, duration: 10 }, { ...buyOptions, listener: ticks.listener })
   await ticks.settled()
   await upTo(() => long.states.length > 10)
   assert.equal([long.times(), ticks.times()], [0, 0])

@@ -81,7 +81,7 @@ export const up: MultiplierContract = {
   stopLoss: null,
   takeProfit: null
 }
-export const plainly: BuyOptions = { beforeSend() {}, maxPrice: '10' }
+export const buyOptions: BuyOptions = { beforeSend() {}, maxPrice: '10' }
 
 /** A listener that records what it receives. */
 export function newRecorder(): {

@@ -114,16 +114,16 @@ opening('can be undone at any moment, also while the end is being sent', async (
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo
   for (const prepare of [
-    (wire: Socket) => wire.end(),
-    (wire: Socket) => wire.end('more than nothing'),
-    (wire: Socket) => wire.write(Buffer.alloc(20_000_000)),
+    (socket: Socket) => socket.end(),
+    (socket: Socket) => socket.end('more than nothing'),
+    (socket: Socket) => socket.write(Buffer.alloc(20_000_000)),
     () => {}
   ]) {
-    const wire = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
-    await once(wire, 'connect')
-    const closed = within<void>('the close', resolve => wire.once('close', () => resolve()))
-    prepare(wire)
-    breakOff(wire)
+    const socket = connect({ port, host: '127.0.0.1', allowHalfOpen: true })
+    await once(socket, 'connect')
+    const closed = within<void>('the close', resolve => socket.once('close', () => resolve()))
+    prepare(socket)
+    breakOff(socket)
     await closed
   }
   server.close()
@@ -141,8 +141,8 @@ opening('can be undone at any moment below TLS as well, and the process lives on
     { ending: true, prepare: above => above.end() }
   ]
   for (const { ending, prepare } of moments) {
-    const wire = connect({ port, host: '127.0.0.1' })
-    const above = connectTls({ socket: wire, servername: 'localhost', rejectUnauthorized: false })
+    const socket = connect({ port, host: '127.0.0.1' })
+    const above = connectTls({ socket: socket, servername: 'localhost', rejectUnauthorized: false })
     above.on('error', () => {})
     await once(above, 'secureConnect')
     prepare(above)
@@ -151,9 +151,9 @@ opening('can be undone at any moment below TLS as well, and the process lives on
         above.destroy()
         closed()
       }
-      breakOff(wire, { ending, afterwards })
+      breakOff(socket, { ending, afterwards })
     })
-    assert.ok(wire.destroyed)
+    assert.ok(socket.destroyed)
   }
   server.close()
 })

@@ -6,12 +6,12 @@ import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
 import {
+  buyOptions,
   clientOf,
   closeClients,
   even,
   newAccount,
   newRecorder,
-  plainly,
   relay,
   simulator,
   up,
@@ -36,7 +36,7 @@ following('is refused for a contract that is not there', async () => {
 following('shares one stream between listeners, and ends for all', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const { contractId } = await session.buy({ ...even, duration: 8 }, plainly)
+  const { contractId } = await session.buy({ ...even, duration: 8 }, buyOptions)
   const [one, two, three] = [newRecorder(), newRecorder(), newRecorder()]
   const [first] = await Promise.all([
     session.subscribe(contractId, one.listener),
@@ -57,7 +57,7 @@ following('takes no more streams than a connection carries, and receives the end
   const bought: { contractId: string; recorder: ReturnType<typeof newRecorder> }[] = []
   for (let each = 0; each < 105; each++) {
     const recorder = newRecorder()
-    const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
+    const { contractId } = await session.buy(up, { ...buyOptions, listener: recorder.listener })
     bought.push({ contractId, recorder })
   }
   const late = newRecorder()
@@ -79,7 +79,7 @@ following('forgets the streams of ended contracts, so that one connection follow
   const lane = async () => {
     while (started++ < contracts) {
       const recorder = newRecorder()
-      await session.buy(even, { ...plainly, listener: recorder.listener })
+      await session.buy(even, { ...buyOptions, listener: recorder.listener })
       await recorder.settled()
       assert.is(recorder.states.filter(each => each.settled).length, 1)
     }
@@ -93,7 +93,7 @@ following('goes on over a cut connection', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const recorder = newRecorder()
-  await session.buy({ ...even, duration: 10 }, { ...plainly, listener: recorder.listener })
+  await session.buy({ ...even, duration: 10 }, { ...buyOptions, listener: recorder.listener })
   assert.is(frontOf(simulator).cutAll(account.accountId), 1)
   assert.ok((await recorder.settled()).settled)
   assert.is(recorder.states.filter(each => each.settled).length, 1)
@@ -104,7 +104,7 @@ following('is lost once the token is refused', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const recorder = newRecorder()
-  const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
+  const { contractId } = await session.buy(up, { ...buyOptions, listener: recorder.listener })
   simulator.engine.accounts.revoke(account.accountId)
   frontOf(simulator).cutAll(account.accountId)
   const cause = await within('the loss', resolve => void recorder.lost.then(resolve))
@@ -117,7 +117,7 @@ following('is lost when the broker stays away, after a bounded time', async () =
   const account = newAccount()
   const session = await clientOf({ lostAfterMs: 300, responseTimeoutMs: 200 }, own).session(account)
   const recorder = newRecorder()
-  await session.buy(up, { ...plainly, listener: recorder.listener })
+  await session.buy(up, { ...buyOptions, listener: recorder.listener })
   own.faults.set({ down: true })
   const cause = await within('the loss', resolve => void recorder.lost.then(resolve))
   assert.is((cause as { code: string }).code, 'BROKER_UPSTREAM')
@@ -128,7 +128,7 @@ following('ends at both sides when it is no longer wanted', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const recorder = newRecorder()
-  const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
+  const { contractId } = await session.buy(up, { ...buyOptions, listener: recorder.listener })
   session.unsubscribe(contractId)
   session.unsubscribe(contractId)
   const count = recorder.states.length
@@ -145,7 +145,7 @@ following('ends by the account as well, and opens no session for it', async () =
   const account = newAccount()
   const broker = clientOf({}, own)
   const session = await broker.session(account)
-  const { contractId } = await session.buy(up, { ...plainly, listener: newRecorder().listener })
+  const { contractId } = await session.buy(up, { ...buyOptions, listener: newRecorder().listener })
   broker.unsubscribe(newAccount(), contractId)
   assert.equal(broker.accounts(), [account.accountId])
   // A session in use is kept.
@@ -165,7 +165,7 @@ selling('returns what it brought; a second time it is refused', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const recorder = newRecorder()
-  const { contractId } = await session.buy(up, { ...plainly, listener: recorder.listener })
+  const { contractId } = await session.buy(up, { ...buyOptions, listener: recorder.listener })
   await upTo(() => recorder.states.at(-1)?.sellable === true)
   const sold = await session.sell(contractId)
   assert.is(sold.contractId, contractId)
@@ -179,7 +179,7 @@ selling('returns what it brought; a second time it is refused', async () => {
 
 selling('is refused for a tick contract and for none', async () => {
   const session = await clientOf().session(newAccount())
-  const { contractId } = await session.buy(even, plainly)
+  const { contractId } = await session.buy(even, buyOptions)
   assert.is((await failure(session.sell(contractId))).code, 'INVALID_CONTRACT')
   assert.is((await failure(session.sell('x'))).code, 'INVALID_CONTRACT')
 })
@@ -187,7 +187,7 @@ selling('is refused for a tick contract and for none', async () => {
 selling('is in doubt when the response is lost', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const { contractId } = await session.buy(up, plainly)
+  const { contractId } = await session.buy(up, buyOptions)
   await upTo(async () => (await session.contract(contractId)).sellable)
   simulator.faults.add({ effect: 'drop-after', call: 'sell', loginid: account.accountId, times: 1 })
   assert.is((await failure(session.sell(contractId))).ran, 'unknown')

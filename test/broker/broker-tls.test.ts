@@ -11,7 +11,7 @@ import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { ChaosWire } from '../chaos/wire.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
@@ -30,9 +30,9 @@ const front = createTlsServer({ cert, key }, outside => {
 }).listen(0, '127.0.0.1')
 await once(front, 'listening')
 onClose(async () => void front.close())
-const wire = await ChaosWire.open((front.address() as AddressInfo).port)
-onClose(() => wire.close())
-const here = `localhost:${wire.port}`
+const network = await FaultyNetwork.open((front.address() as AddressInfo).port)
+onClose(() => network.close())
+const here = `localhost:${network.port}`
 const simulator = await startSimulator({ port, tickMs: 10, seed: 9, limits: 'off', socketBase: `wss://${here}` })
 onClose(() => simulator.close())
 const { appIdHeader } = simulator
@@ -72,7 +72,7 @@ secured('buys, also again after a purchase the network held was given up', async
 
   const held = await makeOrder()
   assert.is((await held.connect()).status, 200)
-  const { bytes, release } = wire.hold(() => true, 'there')
+  const { bytes, release } = network.hold(() => true, 'there')
   const response = held.place()
   await until('something sent', () => bytes() > 0)
   assert.is((await response).status, 502)

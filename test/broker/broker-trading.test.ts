@@ -8,13 +8,13 @@ import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { frontOf } from '../support/dialects.ts'
 import {
+  buyOptions,
   clientOf,
   closeClients,
   even,
   newAccount,
   newRecorder,
   ownedBy,
-  plainly,
   relay,
   simulator,
   up,
@@ -64,7 +64,7 @@ buying('is refused, as not run, for what the broker does not offer', async () =>
   for (const [what, contract, options, code] of refusals) {
     const session = await broker.session(code === 'INSUFFICIENT_BALANCE' ? account : rich)
     const stake = code === 'INSUFFICIENT_BALANCE' ? { ...contract, stake: '10' } : contract
-    const error = await failure(session.buy(stake, { ...plainly, ...options }))
+    const error = await failure(session.buy(stake, { ...buyOptions, ...options }))
     assert.is(error.code, code, `${what}: ${error.message}`)
     assert.is(error.ran, 'no', what)
   }
@@ -85,7 +85,7 @@ buying('is refused while the market is closed, with the seconds until it opens',
       duration: 30,
       durationUnit: 'm'
     }
-    const error = await failure(session.buy(contract, plainly))
+    const error = await failure(session.buy(contract, buyOptions))
     assert.is(error.code, 'MARKET_CLOSED', marketClosedCode)
     assert.is(error.ran, 'no')
     assert.ok(error.secondsUntilOpen! > 0 && error.secondsUntilOpen! <= 8 * 86_400, String(error.secondsUntilOpen))
@@ -99,7 +99,7 @@ buying('sends nothing when the permission is refused', async () => {
   const late = () => {
     throw new Error('too late')
   }
-  const error = await failure(session.buy(even, { ...plainly, beforeSend: late }))
+  const error = await failure(session.buy(even, { ...buyOptions, beforeSend: late }))
   assert.is(error.brokerCode, 'PermitExpired')
   assert.is(error.ran, 'no')
   assert.is(ownedBy(account).length, 0)
@@ -126,7 +126,7 @@ for (const [effect, more, outcome, contracts] of faults) {
     const session = await clientOf({ responseTimeoutMs: 200 }).session(account)
     simulator.faults.add({ effect, call: 'buy', loginid: account.accountId, times: 1, ...more })
     let sent = 0
-    const options = { ...plainly, beforeSend: () => void sent++, listener: newRecorder().listener }
+    const options = { ...buyOptions, beforeSend: () => void sent++, listener: newRecorder().listener }
     const ran = await session.buy(even, options).then(
       () => 'bought',
       error => error.ran
@@ -150,7 +150,7 @@ buying('is sent again once, on a fresh authorisation, when the old one was lost'
     loginid: account.accountId,
     times: 1
   })
-  await session.buy(even, plainly)
+  await session.buy(even, buyOptions)
   assert.is(ownedBy(account).length, 1)
   assert.is(account.unsealed, 2)
   simulator.faults.add({
@@ -160,7 +160,7 @@ buying('is sent again once, on a fresh authorisation, when the old one was lost'
     loginid: account.accountId,
     times: 2
   })
-  const error = await failure(session.buy(even, plainly))
+  const error = await failure(session.buy(even, buyOptions))
   assert.ok(error.rejected)
   assert.is(ownedBy(account).length, 1)
 })
@@ -177,7 +177,7 @@ buying('reports every binary type from purchase to settlement, once settled', as
       const recorder = newRecorder()
       const bought = await session.buy(
         { ...even, contractType: type, barrier },
-        { ...plainly, listener: recorder.listener }
+        { ...buyOptions, listener: recorder.listener }
       )
       const end = await recorder.settled()
       assert.is(bought.buyPrice, '10')
@@ -200,7 +200,7 @@ buying('reports every binary type from purchase to settlement, once settled', as
 buying('gives multipliers their limits', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
-  const bought = await session.buy({ ...up, direction: 'down', stopLoss: '4', takeProfit: '15.5' }, plainly)
+  const bought = await session.buy({ ...up, direction: 'down', stopLoss: '4', takeProfit: '15.5' }, buyOptions)
   const [entry] = ownedBy(account)
   assert.is(entry!.contractType, 'MULTDOWN')
   assert.is(Number(entry!.stopLoss), 4)

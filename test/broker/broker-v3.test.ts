@@ -9,6 +9,7 @@ import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
 import type { Session } from '../../worker/broker/port.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import {
+  buyOptions,
   clientOf,
   closeClients,
   even,
@@ -16,7 +17,6 @@ import {
   log,
   newAccount,
   newRecorder,
-  plainly,
   quick,
   relay,
   simulator,
@@ -94,7 +94,7 @@ buying('is refused with a token that may only read, as a token refused', async (
   const account = newAccount('-readonly')
   const session = await clientOf().session(account)
   assert.is((await session.balance()).balance, '10000')
-  const error = await failure(session.buy(even, plainly))
+  const error = await failure(session.buy(even, buyOptions))
   assert.is(error.code, 'BROKER_DISCONNECTED')
   assert.ok(error.rejected)
 })
@@ -110,7 +110,7 @@ care('takes the limits from the broker and stays within them', async () => {
   const broker = clientOf({ responseTimeoutMs: 1_000 }, own)
   const account = newAccount()
   const session = await broker.session(account)
-  const { contractId } = await session.buy(up, plainly)
+  const { contractId } = await session.buy(up, buyOptions)
   await upTo(() => broker.budget().pricing === 0.95)
   const outcomes = await Promise.allSettled(Array.from({ length: 25 }, () => session.contract(contractId)))
   const refused = outcomes.filter(each => each.status === 'rejected')
@@ -125,12 +125,12 @@ care('starts no purchase while the broker announces that it goes down, and goes 
   const own = await startSimulator({ limits: 'off', tickMs: 20 })
   const account = newAccount()
   const session = await clientOf({}, own).session(account)
-  const { contractId } = await session.buy(up, plainly)
+  const { contractId } = await session.buy(up, buyOptions)
   await upTo(() => own.v3.statusListeners.size > 0)
   own.v3.maintain(500)
   let error = null
   await upTo(async () => {
-    error = await session.buy(even, plainly).then(
+    error = await session.buy(even, buyOptions).then(
       () => null,
       each => each
     )
@@ -141,7 +141,7 @@ care('starts no purchase while the broker announces that it goes down, and goes 
   assert.is((await session.contract(contractId)).contractId, contractId)
   await upTo(() => own.v3.siteStatus === 'up')
   await upTo(async () => {
-    const bought = await session.buy(even, plainly).catch(() => null)
+    const bought = await session.buy(even, buyOptions).catch(() => null)
     return bought !== null
   })
   await own.close()
@@ -175,7 +175,7 @@ care('takes a response it cannot read for none: a purchase is then in doubt', as
     const { session, close } = await scripted((frame, socket) =>
       reply(socket, frame, { buy, balance: { loginid: 'CR2' } })
     )
-    const error = await failure(session.buy(even, { ...plainly, listener: newRecorder().listener }))
+    const error = await failure(session.buy(even, { ...buyOptions, listener: newRecorder().listener }))
     assert.is(error.brokerCode, 'BadFrame', JSON.stringify(buy))
     assert.is(error.ran, 'unknown')
     const balance = await failure(session.balance())
@@ -206,7 +206,7 @@ care('subscribes by itself when a purchase opened no stream', async () => {
     }
   })
   const recorder = newRecorder()
-  await session.buy(even, { ...plainly, listener: recorder.listener })
+  await session.buy(even, { ...buyOptions, listener: recorder.listener })
   assert.is((await recorder.settled()).status, 'lost')
   await close()
 })
@@ -240,7 +240,7 @@ care('receives sales on the connection it has, whatever one that it left still s
   const buyHour = () =>
     session.buy(
       { ...even, contractType: 'CALL', duration: 1, durationUnit: 'h' },
-      { ...plainly, listener: newRecorder().listener }
+      { ...buyOptions, listener: newRecorder().listener }
     )
   await buyHour()
   await upTo(async () => (await buyHour()) && buys.at(-1)!.subscribe === undefined)
@@ -295,7 +295,7 @@ care('receives each frame of a contract once per frame, and none after its settl
     update({ is_sold: 1, status: 'won', sell_price: 19.53 })
   })
   const recorder = newRecorder()
-  const bought = await session.buy(even, { ...plainly, listener: recorder.listener })
+  const bought = await session.buy(even, { ...buyOptions, listener: recorder.listener })
   await recorder.settled()
   assert.is(bought.contractId, '5')
   // A flag that cannot be read does not end the contract, and does not hide the rest.
@@ -316,7 +316,7 @@ care('does not write a purchase to a connection that is closing', async () => {
   })
   for (let round = 0; round < 5; round++) {
     await session.balance()
-    assert.is((await session.buy(even, plainly)).contractId, '5')
+    assert.is((await session.buy(even, buyOptions)).contractId, '5')
   }
   await close()
 })
@@ -325,13 +325,13 @@ care('ends every pending call when it is closed', async () => {
   const broker = await scriptedBroker(courteous(() => undefined))
   const client = createV3Broker({ url: broker.url, log })
   const session = await client.session({ accountId: 'CR1', appId: '7', token: async () => 'CR1' })
-  const buy = failure(session.buy(even, plainly))
+  const buy = failure(session.buy(even, buyOptions))
   const balance = failure(session.balance())
   await broker.got('balance')
   await client.close()
   assert.is((await buy).ran, 'unknown')
   assert.is((await balance).ran, 'no')
-  assert.is((await failure(session.buy(even, plainly))).ran, 'no')
+  assert.is((await failure(session.buy(even, buyOptions))).ran, 'no')
   await broker.close()
 })
 

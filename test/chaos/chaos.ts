@@ -5,17 +5,17 @@ import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { summary } from '../support/auditor.ts'
 import type { DialectName } from '../support/dialects.ts'
 import { startConsumers } from './consumers.ts'
-import { openGround } from './ground.ts'
+import { countKills, type InjectedFaults, startFaults } from './faults.ts'
 import { type Judgement, judge } from './judge.ts'
 import { type ChaosLoad, runLoad } from './load.ts'
-import { describeDoubts, type StoryViolation, story } from './stories.ts'
-import { countKills, startTrouble, type Trouble } from './trouble.ts'
+import { openStack } from './stack.ts'
+import { describeDoubts, type TracedViolation, trace } from './traces.ts'
 
 export interface ChaosOptions {
   seed: number
   orders: number
   kills: number
-  /** How long orders and deeds are spread over, on a machine that is not busy otherwise. */
+  /** How long orders and faults are spread over, on a machine that is not busy otherwise. */
   minutes: number
   workers: number
   accounts: number
@@ -34,10 +34,10 @@ export interface ChaosOptions {
 }
 
 export interface ChaosReport {
-  violations: StoryViolation[]
+  violations: TracedViolation[]
   judgement: Judgement
   load: ChaosLoad
-  trouble: Trouble
+  injected: InjectedFaults
   kills: number
   seconds: number
 }
@@ -68,11 +68,11 @@ const brokerFaults: FaultRule[] = [
   { effect: 'drop-after', call: 'sell', probability: 0.05 }
 ]
 
-/** Runs it; throws only when the ground itself gives way. */
+/** Runs it; throws only when the stack itself gives way. */
 export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   const { seed, print } = options
   const openedAt = performance.now()
-  const ground = await openGround({ ...options, rules: brokerFaults })
+  const stack = await openStack({ ...options, rules: brokerFaults })
   // On a machine that is slow now, the time and a client's patience grow with what the start of all processes took, within
   // bounds: what is killed has to come back within them.
   const startMs = Math.min(MAX_START_MS, performance.now() - openedAt)
@@ -81,25 +81,25 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
   let watch: NodeJS.Timeout | undefined
   try {
     print(
-      `${options.dialect}: ${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}, ` +
-        `${ground.traders.length} accounts, workers' clocks up to ${options.skewMs} ms off; logs in ${ground.logs}`
+      `${options.dialect}: ${stack.apis.length} APIs, ${stack.workers.length} workers, ${stack.redis ? 'Redis' : 'no Redis'}, ` +
+        `${stack.traders.length} accounts, workers' clocks up to ${options.skewMs} ms off; logs in ${stack.logs}`
     )
     const startedAt = performance.now()
     const { sockets = 0 } = options
-    const consumers = sockets > 0 ? await startConsumers(ground, { count: sockets, seed: seed + 3 }) : undefined
-    const trouble = startTrouble(ground, { seed: seed + 1, kills: options.kills, ms, restartAll: options.restartAll })
+    const consumers = sockets > 0 ? await startConsumers(stack, { count: sockets, seed: seed + 3 }) : undefined
+    const injected = startFaults(stack, { seed: seed + 1, kills: options.kills, ms, restartAll: options.restartAll })
     const patienceMs = Math.max(PATIENCE_MS, 2 * STARTS * startMs)
-    const loading = runLoad(ground, { seed, count: options.orders, ms, most: 150, patienceMs })
+    const loading = runLoad(stack, { seed, count: options.orders, ms, most: 150, patienceMs })
     watch = setInterval(() => {
       const memory = Math.round(process.memoryUsage().rss / 1e6)
       print(
-        `${Math.round((performance.now() - startedAt) / 1000)} s: ${countKills(trouble.deeds)} kills and freezes, ${memory} MB here`
+        `${Math.round((performance.now() - startedAt) / 1000)} s: ${countKills(injected.faults)} kills and freezes, ${memory} MB here`
       )
     }, 30_000)
-    const [load] = await Promise.all([loading, trouble.done])
+    const [load] = await Promise.all([loading, injected.done])
     const seconds = (performance.now() - startedAt) / 1000
-    await ground.spoil([])
-    const judgement = await judge(ground, load)
+    await stack.spoil([])
+    const judgement = await judge(stack, load)
     const streamed = await consumers?.judge()
     consumers?.stop()
     if (streamed) {
@@ -110,25 +110,25 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
       violations: judgement.violations,
       judgement,
       load,
-      trouble,
-      kills: countKills(trouble.deeds),
+      injected,
+      kills: countKills(injected.faults),
       seconds
     }
     clean = report.violations.length === 0
     for (const line of describe(report)) print(line)
-    print(troubles(ground.members))
-    const ledger: LedgerEntry[] = clean ? [] : await ground.ledger()
+    print(complaintsOf(stack.members))
+    const ledger: LedgerEntry[] = clean ? [] : await stack.ledger()
     for (const violation of report.violations.slice(0, 25))
-      print(await story(ground, load, { ...violation, deeds: trouble.log, ledger }))
-    if (!clean || options.keep) print(`Logs and data are kept in ${ground.dir}`)
+      print(await trace(stack, load, { ...violation, faults: injected.log, ledger }))
+    if (!clean || options.keep) print(`Logs and data are kept in ${stack.dir}`)
     return report
   } finally {
     clearInterval(watch)
-    await ground.close(options.keep || !clean)
+    await stack.close(options.keep || !clean)
   }
 }
 
-function describe({ judgement, load, trouble, kills, seconds, violations }: ChaosReport): string[] {
+function describe({ judgement, load, injected, kills, seconds, violations }: ChaosReport): string[] {
   const { report, doubts, stillOpen, markups } = judgement
   const list = (counts: Record<string, number>) =>
     Object.entries(counts)
@@ -139,7 +139,7 @@ function describe({ judgement, load, trouble, kills, seconds, violations }: Chao
   for (const { end } of load.lives) ends[end ?? 'none'] = (ends[end ?? 'none'] ?? 0) + 1
   return [
     `audit: ${summary(report)}`,
-    `deeds: ${kills} kills and freezes in ${Math.round(seconds)} s (${Math.round((kills / seconds) * 60)}/min): ${list(trouble.deeds)}`,
+    `faults: ${kills} kills and freezes in ${Math.round(seconds)} s (${Math.round((kills / seconds) * 60)}/min): ${list(injected.faults)}`,
     `orders: ${load.lives.length} (${Math.round(load.lives.length / seconds)}/s) ended for their clients as ${list(ends)}; ${stillOpen} without end`,
     `responses: ${load.requests} requests, ${load.retries} retries: ${list(load.responses)}`,
     ...markups.map(
@@ -151,7 +151,7 @@ function describe({ judgement, load, trouble, kills, seconds, violations }: Chao
   ]
 }
 
-function troubles(members: { name: string; failedStarts: number; exits: (number | string)[] }[]): string {
+function complaintsOf(members: { name: string; failedStarts: number; exits: (number | string)[] }[]): string {
   const parts = members.map(({ name, failedStarts, exits }) => {
     const odd = exits.filter(exit => exit !== 0)
     return `${name} ${exits.length} stopped in order${odd.length ? ` (not in order: ${odd.join(' ')})` : ''}, ${failedStarts} starts failed`

@@ -10,9 +10,9 @@ import { openPepper, openVault } from '../../db/platform/crypto.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
-import { eventLies, LOGGED, type LoggedEvent } from '../simulate/events.ts'
+import { eventViolations, LOGGED, type LoggedEvent } from '../simulate/events.ts'
 import { TOKEN_KEYS } from '../support/harness.ts'
-import type { ChaosGround } from './ground.ts'
+import type { ChaosStack } from './stack.ts'
 
 /** Of a key; the places of a killed api are taken for up to 30 s. */
 const SOCKETS_A_KEY = 60
@@ -46,10 +46,10 @@ export interface Consumers {
 
 /** Opens `count` sockets that read the whole log, and go on reading it. */
 export async function startConsumers(
-  ground: ChaosGround,
+  stack: ChaosStack,
   { count, seed }: { count: number; seed: number }
 ): Promise<Consumers> {
-  const { db, apis, traders } = ground
+  const { db, apis, traders } = stack
   const random = seeded(seed)
   const [partner] = await rows<{ id: string }>(db, 'select id from partners', {})
   const partnerId = partner?.id as string
@@ -174,7 +174,7 @@ export async function startConsumers(
       }
       for (const position of ids.keys()) if (position > logged.length) wrong(`position ${position} is not in the log`)
       const orders = await rows<{ id: string; phase: string }>(db, 'select id, phase from orders', {})
-      for (const lie of eventLies(await rows<LoggedEvent>(db, LOGGED, {}), orders)) wrong(lie)
+      for (const violation of eventViolations(await rows<LoggedEvent>(db, LOGGED, {}), orders)) wrong(violation)
       const sum = (of: (consumer: StreamConsumer) => number) => consumers.reduce((total, each) => total + of(each), 0)
       const received = sum(consumer => consumer.received.length)
       return {

@@ -1,5 +1,5 @@
 // The end of a chaos run: everything healed, every order waited for, then the auditor over the broker's books and
-// the service's own audit, and for whatever is wrong the whole story of its order.
+// the service's own audit, and for whatever is wrong the whole trace of its order.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { Big } from 'big.js'
 import { findBrokerRequests, storeBrokerRequests } from '../../db/platform/broker-requests.ts'
@@ -9,9 +9,9 @@ import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { ReconciliationSummary } from '../../worker/accounts/reconciliation.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
 import { type AuditReport, audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
-import type { ChaosGround } from './ground.ts'
 import type { ChaosLoad } from './load.ts'
-import { type Doubts, doubts, type StoryViolation, sendersBefore } from './stories.ts'
+import type { ChaosStack } from './stack.ts'
+import { type Doubts, doubts, sendersBefore, type TracedViolation } from './traces.ts'
 
 // The window of the broker's tightest quota.
 const CALLS_AGAIN_MS = 61_000
@@ -19,7 +19,7 @@ const AUDITS_AGAIN = 4
 
 export interface Judgement {
   report: AuditReport
-  violations: StoryViolation[]
+  violations: TracedViolation[]
   doubts: Doubts
   stillOpen: number
   markups: MarkupSums[]
@@ -49,8 +49,8 @@ export async function waitForEnd(db: Db, ms: number): Promise<number> {
 }
 
 /** Has the workers compare every account with the broker's books. */
-export async function requestAudit(ground: ChaosGround): Promise<ReconciliationSummary> {
-  const { db, postgres, traders } = ground
+export async function requestAudit(stack: ChaosStack): Promise<ReconciliationSummary> {
+  const { db, postgres, traders } = stack
   const queue = await openQueue({ url: postgres.url, role: 'sender', log: openLog({ level: 'silent', name: 'chaos' }) })
   const total: ReconciliationSummary = {
     accounts: 0,
@@ -98,36 +98,36 @@ async function countNotCompared(db: Db): Promise<number> {
 }
 
 /** Holds the rows, the books and what clients received against each other. */
-export async function judge(ground: ChaosGround, load: ChaosLoad): Promise<Judgement> {
-  const { db, members } = ground
-  const violations: StoryViolation[] = []
+export async function judge(stack: ChaosStack, load: ChaosLoad): Promise<Judgement> {
+  const { db, members } = stack
+  const violations: TracedViolation[] = []
   const violate = (what: string, orderId: string | null = null, contractId: string | null = null) =>
     violations.push({ what, orderId, contractId })
 
   const stillOpen = await waitForEnd(db, 60_000)
-  await requestAudit(ground)
+  await requestAudit(stack)
   // Each failover has an account's books compared before it buys: after many its calls are used up for a minute. An audit takes
   // accounts that were compared a moment ago as well, so that only some of the others get the calls that are left.
   let lacking = await countNotCompared(db)
   for (let again = 0; lacking > 0 && again < AUDITS_AGAIN; again++) {
     await sleep(CALLS_AGAIN_MS)
-    await requestAudit(ground)
+    await requestAudit(stack)
     lacking = await countNotCompared(db)
   }
   if (lacking > 0) violate(`${lacking} accounts could not be audited in peace`)
-  const [ledger, orders, reported] = [await ground.ledger(), await readOrders(db), await readReported(db)]
+  const [ledger, orders, reported] = [await stack.ledger(), await readOrders(db), await readReported(db)]
   const accepted = load.lives.filter(({ orderId }) => orderId).map(({ body }) => body.clientOrderId)
   const report = audit({
     contracts: booksOf(ledger),
     orders,
     reported,
     accepted,
-    lateToleranceMs: ground.times.reconcile
+    lateToleranceMs: stack.times.reconcile
   })
   for (const { kind, what, orderId, contractId } of report.findings) violate(`${kind}: ${what}`, orderId, contractId)
 
   for (const entry of ledger)
-    if (reported.has(String(entry.contractId)) && !(await senderWasStruck(ground, entry)))
+    if (reported.has(String(entry.contractId)) && !(await senderWasStruck(stack, entry)))
       violate('bought beside its order, and its sender was well', null, String(entry.contractId))
   const owners = new Map(orders.map(order => [order.broker_order_id, order.id]))
   for (const contractId of reported) {
@@ -190,7 +190,7 @@ async function sumMarkups(db: Db, ledger: LedgerEntry[], reported: ReadonlySet<s
  * take it back: what a dead process has written its kernel still delivers, and a frozen one may write it late. The
  * audit has to find such a contract; from a sender that was well there must be none.
  */
-async function senderWasStruck({ db, workers }: ChaosGround, entry: LedgerEntry): Promise<boolean> {
+async function senderWasStruck({ db, workers }: ChaosStack, entry: LedgerEntry): Promise<boolean> {
   const at = new Date(entry.boughtAtMs + 1000)
   const senders = await sendersBefore(db, { accountId: entry.loginid, at })
   const blows = workers.flatMap(({ blows }) => blows)

@@ -8,7 +8,7 @@ import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/order
 import type { BinaryOrder } from '../../schemas/orders.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 import { checkResponse } from '../support/harness.ts'
-import type { ChaosGround, Trader } from './ground.ts'
+import type { ChaosStack, Trader } from './stack.ts'
 
 const PATIENCE_MS = 60_000
 const MOST_PAUSE_MS = 4000
@@ -26,7 +26,7 @@ export interface OrderLife {
   orderId: string | undefined
   brokerOrderId: string | undefined
   pnl: number | undefined
-  /** The responses, in order, for the story. */
+  /** The responses, in order, for the trace. */
   log: string[]
 }
 
@@ -66,7 +66,7 @@ export function emptyLoad({ patienceMs, stage }: { patienceMs?: number; stage?: 
  * resolves when each has its end.
  */
 export async function runLoad(
-  ground: ChaosGround,
+  stack: ChaosStack,
   options: {
     seed: number
     count: number
@@ -90,7 +90,7 @@ export async function runLoad(
     const early = dueAt - performance.now()
     if (early > 1) await sleep(early)
     while (living.size >= options.most) await Promise.race(living)
-    const trader = pickTrader(random, ground.traders)
+    const trader = pickTrader(random, stack.traders)
     const life: OrderLife = {
       body: makeOrder(random, trader, index),
       accountId: trader.accountId,
@@ -102,7 +102,7 @@ export async function runLoad(
       log: []
     }
     load.lives.push(life)
-    const lived: Promise<void> = live(ground, load, { life, random: seeded(options.seed + index * 7919) })
+    const lived: Promise<void> = live(stack, load, { life, random: seeded(options.seed + index * 7919) })
       .catch((error: Error) => void load.complaints.push({ what: error.message, life }))
       .finally(() => living.delete(lived))
     living.add(lived)
@@ -151,7 +151,7 @@ interface LoadResponse {
 }
 
 async function live(
-  ground: ChaosGround,
+  stack: ChaosStack,
   load: ChaosLoad,
   { life, random }: { life: OrderLife; random: Random }
 ): Promise<void> {
@@ -163,7 +163,7 @@ async function live(
     const first = random.below(2)
     const bought = life.brokerOrderId !== undefined
     const sends = (both ? [first, 1 - first] : [first]).map(api =>
-      request(ground, load, { api, life, row: placeBinaryOrder, path: '/v1/orders/binary', body: life.body })
+      request(stack, load, { api, life, row: placeBinaryOrder, path: '/v1/orders/binary', body: life.body })
     )
     // In the order they come: one of two may have failed before the other placed the order again.
     await Promise.all(sends.map(async send => take(load, life, await send, bought)))
@@ -174,8 +174,8 @@ async function live(
     }
     await sleep(100 + random.below(Math.min(MOST_PAUSE_MS, 100 * 2 ** life.tries)))
   }
-  if (life.end === 'open' && random.below(3) === 0) await close(ground, load, { life, random })
-  if (random.below(40) === 0) await list(ground, load, { life, random })
+  if (life.end === 'open' && random.below(3) === 0) await close(stack, load, { life, random })
+  if (random.below(40) === 0) await list(stack, load, { life, random })
 }
 
 /** Holds a response against the ones before, and the order's end with it; `bought`: that was known when it was requested. */
@@ -209,13 +209,13 @@ function take(load: ChaosLoad, life: OrderLife, response: LoadResponse | undefin
 }
 
 async function close(
-  ground: ChaosGround,
+  stack: ChaosStack,
   load: ChaosLoad,
   { life, random }: { life: OrderLife; random: Random }
 ): Promise<void> {
   const path = `/v1/orders/${life.orderId}/close`
   for (let tries = 0; tries < 6; tries++) {
-    const response = await request(ground, load, { api: random.below(2), life, row: closeOrder, path })
+    const response = await request(stack, load, { api: random.below(2), life, row: closeOrder, path })
     if (response?.status === 200) return take(load, life, response, true)
     // Not for sale any more: it settles.
     if (response && !again.has(response.body.error as string)) {
@@ -228,12 +228,12 @@ async function close(
 }
 
 async function list(
-  ground: ChaosGround,
+  stack: ChaosStack,
   load: ChaosLoad,
   { life, random }: { life: OrderLife; random: Random }
 ): Promise<void> {
   const path = `/v1/orders?traderExternalId=${life.body.traderExternalId}&limit=200`
-  const response = await request(ground, load, { api: random.below(2), life, row: listOrders, path })
+  const response = await request(stack, load, { api: random.below(2), life, row: listOrders, path })
   if (response?.status !== 200) return
   const entries = response.body.data as { clientOrderId: string; orderId: string }[]
   const entry = entries.find(({ clientOrderId }) => clientOrderId === life.body.clientOrderId)
@@ -243,12 +243,12 @@ async function list(
 
 /** One request; undefined when the connection was lost, which must have had a reason. */
 async function request(
-  ground: ChaosGround,
+  stack: ChaosStack,
   load: ChaosLoad,
   requested: { api: number; life: OrderLife; row: Operation; path: string; body?: object }
 ): Promise<LoadResponse | undefined> {
   const { life, row, path, body } = requested
-  const api = ground.apis[requested.api] as ChaosGround['apis'][number]
+  const api = stack.apis[requested.api] as ChaosStack['apis'][number]
   const startedAt = performance.now()
   const stage = load.stage()
   const count = (what: string) => {
@@ -264,7 +264,7 @@ async function request(
   try {
     response = await fetch(api.address + path, {
       method: row.method,
-      headers: { authorization: `Bearer ${ground.key}`, ...(body ? { 'content-type': 'application/json' } : {}) },
+      headers: { authorization: `Bearer ${stack.key}`, ...(body ? { 'content-type': 'application/json' } : {}) },
       ...(body ? { body: JSON.stringify(body) } : {}),
       signal: AbortSignal.timeout(CLIENT_TIMEOUT_MS)
     })

@@ -1,5 +1,5 @@
 // The processes of a chaos run, looked after as an init system would: what ends is started again, and what
-// ends without having been stopped is remembered. Their output goes to files, for the stories at the end.
+// ends without having been stopped is remembered. Their output goes to files, for the traces at the end.
 import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, openSync } from 'node:fs'

@@ -2,8 +2,8 @@
 // one after another. SECONDS_AWAY sets another length for all; ONLY=broker runs one; RATE is in orders a second.
 import { parseArgs } from 'node:util'
 import { type DialectName, dialects } from '../support/dialects.ts'
-import { hasRedis } from './ground.ts'
-import { canMount, type Outage, openOutageGround, outages, runOutage } from './outages.ts'
+import { canMount, type Outage, openOutageStack, outages, runOutage } from './outages.ts'
+import { hasRedis } from './stack.ts'
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +30,7 @@ if (violations > 0) process.exitCode = 1
 /** Returns how many violations there were. */
 async function run(outage: Outage, dialect: DialectName): Promise<number> {
   const seed = Number(values.seed)
-  const ground = await openOutageGround({
+  const stack = await openOutageStack({
     seed,
     disk: outage === 'disk',
     redis: outage === 'redis',
@@ -39,7 +39,7 @@ async function run(outage: Outage, dialect: DialectName): Promise<number> {
   })
   let keep = true
   try {
-    const report = await runOutage(ground, outage, {
+    const report = await runOutage(stack, outage, {
       seed,
       awayMs: Number(values.seconds ?? usual[outage]) * 1000,
       aroundMs: 5000,
@@ -47,9 +47,9 @@ async function run(outage: Outage, dialect: DialectName): Promise<number> {
       print: line => console.log(`${dialect}: ${line}`)
     })
     keep = report.violations.length > 0
-    if (keep) console.log(`  logs are kept in ${ground.logs}`)
+    if (keep) console.log(`  logs are kept in ${stack.logs}`)
     return report.violations.length
   } finally {
-    await ground.close(keep)
+    await stack.close(keep)
   }
 }

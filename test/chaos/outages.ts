@@ -7,11 +7,11 @@ import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { summary } from '../support/auditor.ts'
 import type { DialectName } from '../support/dialects.ts'
-import { type ChaosGround, openGround } from './ground.ts'
 import { judge } from './judge.ts'
 import { type ChaosLoad, runLoad } from './load.ts'
-import { describeDoubts } from './stories.ts'
-import { startVisits } from './visits.ts'
+import { startOtherCalls } from './other-calls.ts'
+import { type ChaosStack, openStack } from './stack.ts'
+import { describeDoubts } from './traces.ts'
 
 export const outages = ['postgres', 'redis', 'broker', 'disk'] as const
 export type Outage = (typeof outages)[number]
@@ -44,22 +44,22 @@ export function canMount(): boolean {
   return process.platform === 'linux' && process.getuid?.() === 0
 }
 
-export type OutageGround = ChaosGround & {
+export type OutageStack = ChaosStack & {
   /** The small file system PostgreSQL's data lie on. */
   mount?: string
 }
 
-/** The ground for outages; for `disk`, with PostgreSQL on a small file system of its own. */
-export async function openOutageGround(options: {
+/** The stack for outages; for `disk`, with PostgreSQL on a small file system of its own. */
+export async function openOutageStack(options: {
   seed: number
   disk: boolean
   redis: boolean
   dialect: DialectName
   accounts: number
-}): Promise<OutageGround> {
+}): Promise<OutageStack> {
   const { disk, ...rest } = options
   const common = { ...rest, workers: 2, direct: true }
-  if (!disk) return openGround(common)
+  if (!disk) return openStack(common)
   const mount = mkdtempSync(join(tmpdir(), 'operator-chaos-disk-'))
   execFileSync('mount', ['-t', 'tmpfs', '-o', `size=${DISK_BYTES},mode=0755`, 'tmpfs', mount])
   const onClosed = () => {
@@ -68,25 +68,25 @@ export async function openOutageGround(options: {
   }
   mkdirSync(join(mount, 'postgres'))
   const settings = { postgresDir: join(mount, 'postgres'), postgresSettings: smallCluster }
-  return { ...(await openGround({ ...common, ...settings, onClosed })), mount }
+  return { ...(await openStack({ ...common, ...settings, onClosed })), mount }
 }
 
 /** Takes the part away; returns how to bring it back. */
-async function takeAway(ground: OutageGround, outage: Outage): Promise<() => Promise<void>> {
+async function takeAway(stack: OutageStack, outage: Outage): Promise<() => Promise<void>> {
   switch (outage) {
     case 'postgres':
-      await ground.postgres.stop()
-      return () => ground.postgres.start()
+      await stack.postgres.stop()
+      return () => stack.postgres.start()
     case 'redis':
-      await ground.redis?.end('SIGKILL')
-      return async () => ground.redis?.start()
+      await stack.redis?.end('SIGKILL')
+      return async () => stack.redis?.start()
     case 'broker':
-      await ground.broker.end('SIGKILL')
-      return () => ground.broker.start()
+      await stack.broker.end('SIGKILL')
+      return () => stack.broker.start()
     case 'disk': {
-      const filler = join(ground.mount as string, 'filler')
+      const filler = join(stack.mount as string, 'filler')
       const fill = () => {
-        const { bavail, bsize } = statfsSync(ground.mount as string)
+        const { bavail, bsize } = statfsSync(stack.mount as string)
         const bytes = bavail * bsize - FREE_BYTES
         try {
           if (bytes > 0) writeFileSync(filler, Buffer.alloc(bytes), { flag: 'a' })
@@ -101,19 +101,19 @@ async function takeAway(ground: OutageGround, outage: Outage): Promise<() => Pro
         clearInterval(filling)
         rmSync(filler)
         // A server that could not write its log ends; whoever looks after it starts it again.
-        if (!ground.postgres.alive()) await ground.postgres.start()
+        if (!stack.postgres.alive()) await stack.postgres.start()
       }
     }
   }
 }
 
 /** Runs load with the part away in the middle. */
-export async function runOutage(ground: OutageGround, outage: Outage, options: OutageOptions): Promise<OutageReport> {
+export async function runOutage(stack: OutageStack, outage: Outage, options: OutageOptions): Promise<OutageReport> {
   const { awayMs, aroundMs, ordersPerSecond, print } = options
   let stage = 'before'
   const ms = 2 * aroundMs + awayMs
-  const pids = ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
-  const loading = runLoad(ground, {
+  const pids = stack.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
+  const loading = runLoad(stack, {
     seed: options.seed,
     count: Math.ceil((ms * ordersPerSecond) / 1000),
     ms,
@@ -121,20 +121,20 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
     patienceMs: awayMs + 60_000,
     stage: () => stage
   })
-  const visiting = startVisits(ground, { seed: options.seed, stage: () => stage })
+  const calling = startOtherCalls(stack, { seed: options.seed, stage: () => stage })
   await sleep(aroundMs)
   stage = 'during'
-  const bringBack = await takeAway(ground, outage)
+  const bringBack = await takeAway(stack, outage)
   await sleep(awayMs)
   await bringBack()
   stage = 'after'
   const backAt = performance.now()
   const load = await loading
-  const visits = await visiting.stop()
-  const { report, violations, doubts } = await judge(ground, load)
+  const outcomes = await calling.stop()
+  const { report, violations, doubts } = await judge(stack, load)
   const wrong = violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`)
-  wrong.push(...visits.complaints)
-  const stayed = ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
+  wrong.push(...outcomes.complaints)
+  const stayed = stack.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
   if (stayed.join() !== pids.join()) wrong.push('a process of ours had to be started again')
   const gaveUp = load.lives.filter(({ end }) => end === 'given up').length
   if (gaveUp > 0) wrong.push(`${gaveUp} clients ran out of patience`)
@@ -149,7 +149,7 @@ export async function runOutage(ground: OutageGround, outage: Outage, options: O
   print(
     `  recovered after ${recoveredMs} ms; in doubt: ${describeDoubts(doubts)}; ${load.retries} retries; responses ${list(load.responses)}`
   )
-  print(`  other calls: ${list(visits.responses)}`)
+  print(`  other calls: ${list(outcomes.responses)}`)
   for (const line of wrong) print(`  VIOLATION ${line}`)
   return { load, violations: wrong, recoveredMs, responses: load.responses }
 }

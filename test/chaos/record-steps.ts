@@ -1,4 +1,4 @@
-// Has the database record every step of every order, for the stories and figures at the end of a run.
+// Has the database record every step of every order, for the traces and figures at the end of a run.
 import type { Db } from '../../db/postgres/connection.ts'
 
 /** Makes the table chaos_steps and the triggers that write it. */

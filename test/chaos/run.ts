@@ -7,7 +7,7 @@ import { parseArgs } from 'node:util'
 import { dialects } from '../support/dialects.ts'
 import { chaos } from './chaos.ts'
 import { findFaketime } from './clocks.ts'
-import { hasRedis } from './ground.ts'
+import { hasRedis } from './stack.ts'
 
 const { values } = parseArgs({
   options: {

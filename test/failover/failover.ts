@@ -4,23 +4,23 @@ import { mkdirSync, realpathSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { startConsumers } from '../chaos/consumers.ts'
-import { openGround } from '../chaos/ground.ts'
 import { judge } from '../chaos/judge.ts'
 import { emptyLoad, runLoad } from '../chaos/load.ts'
-import { story } from '../chaos/stories.ts'
+import { openStack } from '../chaos/stack.ts'
+import { trace } from '../chaos/traces.ts'
 import { seeded } from '../money-storm/random.ts'
 import { summary } from '../support/auditor.ts'
 import type { DialectName } from '../support/dialects.ts'
 import { operator } from '../support/operator.ts'
 import { until } from '../support/until.ts'
 import { openCluster } from './cluster.ts'
-import { drawDeeds } from './deeds.ts'
+import { drawFaults } from './faults.ts'
 import { type Cost, describe, seconds } from './figures.ts'
 
 export interface FailoverOptions {
   seed: number
-  deeds: number
-  /** Only deeds whose kind contains this. */
+  faults: number
+  /** Only faults whose kind contains this. */
   only: string | undefined
   /** Orders a second. */
   rate: number
@@ -31,7 +31,7 @@ export interface FailoverOptions {
   stretch: number
   redis: boolean
   dialect: DialectName
-  /** No deed begins later than so long after the first one, ms. */
+  /** No fault begins later than so long after the first one, ms. */
   withinMs: number
   report(line: string): void
 }
@@ -56,22 +56,22 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
   mkdirSync(dir, { mode: 0o711 })
   const cluster = await openCluster(dir)
   report(`three machines with PostgreSQL, three with etcd; logs in ${dir}`)
-  const ground = await openGround({
+  const stack = await openStack({
     ...options,
     database: cluster,
     direct: true,
     env: { DATABASE_READ_URL: cluster.readUrl }
   })
   report(
-    `${ground.apis.length} APIs, ${ground.workers.length} workers, ${ground.redis ? 'Redis' : 'no Redis'}; logs in ${ground.logs}`
+    `${stack.apis.length} APIs, ${stack.workers.length} workers, ${stack.redis ? 'Redis' : 'no Redis'}; logs in ${stack.logs}`
   )
-  const ours = () => ground.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
+  const ours = () => stack.members.filter(({ kind }) => kind === 'api' || kind === 'worker').map(({ pid }) => pid)
   const pids = ours().join()
   const consumers =
-    options.sockets > 0 ? await startConsumers(ground, { count: options.sockets, seed: seed + 3 }) : undefined
+    options.sockets > 0 ? await startConsumers(stack, { count: options.sockets, seed: seed + 3 }) : undefined
   const load = emptyLoad({ patienceMs: PATIENCE_MS })
   const sending = new AbortController()
-  const loading = runLoad(ground, {
+  const loading = runLoad(stack, {
     seed,
     count: options.rate * HOURS,
     ms: HOURS * 1000,
@@ -91,45 +91,45 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
     report(`  ${new Date().toISOString()} ${what}`)
   }
   const wrong: string[] = []
-  const drawn = drawDeeds(random, options.deeds, options.only)
+  const drawn = drawFaults(random, options.faults, options.only)
   const startedAt = performance.now()
   let events = 0
   try {
-    for (const [index, deed] of drawn.entries()) {
+    for (const [index, fault] of drawn.entries()) {
       if (performance.now() - startedAt > options.withinMs) break
       await cluster.whole()
       await acknowledged()
       // The last one acknowledged before.
       const from = load.acknowledged.length - 1
-      await deed.run({ cluster, random, note, acknowledged })
+      await fault.run({ cluster, random, note, acknowledged })
       const primary = await cluster.whole()
       await acknowledged()
       const silentMs = longest(load.acknowledged.slice(from))
-      costs.push({ kind: deed.kind, of: deed.of, silentMs })
+      costs.push({ kind: fault.kind, of: fault.of, silentMs })
       report(
-        `${index + 1} of ${drawn.length}: ${deed.kind}: ${seconds(silentMs)} without an acknowledged order; ${primary.name} is the primary`
+        `${index + 1} of ${drawn.length}: ${fault.kind}: ${seconds(silentMs)} without an acknowledged order; ${primary.name} is the primary`
       )
     }
   } catch (error) {
-    wrong.push(`deed ${costs.length + 1} (${drawn[costs.length]?.kind}): ${(error as Error).message}`)
+    wrong.push(`fault ${costs.length + 1} (${drawn[costs.length]?.kind}): ${(error as Error).message}`)
   }
   sending.abort()
   await loading
   if (wrong.length === 0) {
-    const judgement = await judge(ground, load)
+    const judgement = await judge(stack, load)
     const streamed = await consumers?.judge()
     consumers?.stop()
     report(`audit: ${summary(judgement.report)}; ${judgement.stillOpen} without end`)
     if (streamed) report(streamed.summary)
     events = streamed?.received ?? 0
     for (const violation of judgement.violations.slice(0, 10))
-      report(await story(ground, load, { ...violation, deeds: log, ledger: await ground.ledger() }))
+      report(await trace(stack, load, { ...violation, faults: log, ledger: await stack.ledger() }))
     wrong.push(...judgement.violations.map(({ what, orderId }) => `${what}${orderId ? ` (${orderId})` : ''}`))
     wrong.push(...(streamed?.violations ?? []))
     const gaveUp = load.lives.filter(({ end }) => end === 'given up').length
     if (gaveUp > 0) wrong.push(`${gaveUp} clients ran out of patience`)
-    for (const line of await lostBooks(ground)) wrong.push(line)
-    wrong.push(...(await examine(ground.env, report)))
+    for (const line of await lostBooks(stack)) wrong.push(line)
+    wrong.push(...(await examine(stack.env, report)))
   }
   if (ours().join() !== pids) wrong.push('a process of ours had to be started again')
   const answers = Object.entries(load.responses).sort(([, a], [, b]) => b - a)
@@ -138,7 +138,7 @@ export async function failover(options: FailoverOptions): Promise<FailoverOutcom
   )
   for (const line of describe(costs)) report(line)
   for (const line of wrong) report(`VIOLATION ${line}`)
-  await ground.close(true)
+  await stack.close(true)
   return { costs, orders: load.lives.length, events, wrong }
 }
 

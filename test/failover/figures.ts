@@ -1,12 +1,12 @@
-// What deeds cost: the figures of one run, and of all runs that were recorded in a file.
+// What faults cost: the figures of one run, and of all runs that were recorded in a file.
 import { appendFileSync, existsSync, readFileSync } from 'node:fs'
-import type { Deed } from './deeds.ts'
+import type { ClusterFault } from './faults.ts'
 
-/** What a deed cost. */
+/** What a fault cost. */
 export interface Cost {
   kind: string
-  of: Deed['of']
-  /** The longest time between two acknowledged orders, from the deed until all was whole again. */
+  of: ClusterFault['of']
+  /** The longest time between two acknowledged orders, from the fault until all was whole again. */
   silentMs: number
 }
 
@@ -34,7 +34,7 @@ export function describeBatches(file: string): string[] {
     .map(line => JSON.parse(line) as Batch)
   const sum = (of: (batch: Batch) => number) => batches.reduce((total, batch) => total + of(batch), 0)
   return [
-    `${batches.length} runs: ${sum(({ costs }) => costs.length)} deeds, ${sum(({ orders }) => orders)} orders, ` +
+    `${batches.length} runs: ${sum(({ costs }) => costs.length)} faults, ${sum(({ orders }) => orders)} orders, ` +
       `${sum(({ events }) => events)} events received, ${sum(({ wrong }) => wrong.length)} violations`,
     ...describe(batches.flatMap(({ costs }) => costs))
   ]
@@ -43,7 +43,7 @@ export function describeBatches(file: string): string[] {
 /** A time in words. */
 export const seconds = (ms: number) => `${(ms / 1000).toFixed(1)} s`
 
-/** A line for planned deeds, one for unplanned ones, and one for each kind. */
+/** A line for planned faults, one for unplanned ones, and one for each kind. */
 export function describe(costs: Cost[]): string[] {
   const line = (name: string, of: Cost[]) => {
     const sorted = of.map(({ silentMs }) => silentMs).sort((a, b) => a - b)

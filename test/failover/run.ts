@@ -1,9 +1,9 @@
 // `make failover`: primaries, standbys and etcd of a Patroni cluster killed, frozen, cut off and switched over under load,
-// then the audit. Options as DEEDS=100, SEED, ONLY=switchover,etcd (deeds whose kind contains one of these), RATE (orders a
-// second), WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on, MINUTES (no deed begins later), STRETCH (times of
+// then the audit. Options as FAULTS=100, SEED, ONLY=switchover,etcd (faults whose kind contains one of these), RATE (orders a
+// second), WORKERS, ACCOUNTS, SOCKETS, REDIS=off, BROKER_DIALECT=next, KEEP=on, MINUTES (no fault begins later), STRETCH (times of
 // orders so many times as long: beside other work the simulated broker may miss its own time-out). FIGURES=FILE records the
-// run in a file and prints the sum of all that are in it: a hundred deeds are several runs, each with its own seed.
-import { hasRedis } from '../chaos/ground.ts'
+// run in a file and prints the sum of all that are in it: a hundred faults are several runs, each with its own seed.
+import { hasRedis } from '../chaos/stack.ts'
 import { dialects } from '../support/dialects.ts'
 import { failover } from './failover.ts'
 import { describeBatches, recordBatch } from './figures.ts'
@@ -23,7 +23,7 @@ if (env[INSIDE]) {
   const seed = number('SEED', 1)
   const outcome = await failover({
     seed,
-    deeds: number('DEEDS', 10),
+    faults: number('FAULTS', 10),
     only: env.ONLY,
     rate: number('RATE', 15),
     workers: number('WORKERS', 2),

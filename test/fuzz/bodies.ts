@@ -2,8 +2,8 @@
 import fc from 'fast-check'
 import { amplified } from '../support/amplified.ts'
 import type { FuzzKind } from './kinds.ts'
-import { type Ask, credentials, inputsFor, wireOf } from './requests.ts'
-import type { FuzzWire } from './wire.ts'
+import type { RawRequest } from './raw-request.ts'
+import { credentials, type FuzzCase, inputsFor, rawRequestOf } from './requests.ts'
 
 const refused = (...only: number[]) => ({ check: 'negative_data_rejection', only })
 
@@ -14,11 +14,11 @@ function rewritten(
 ): FuzzKind {
   return (operation, scene) => {
     if (!operation.body) return null
-    return fc.tuple(inputsFor(operation, scene), fc.nat(100_000)).map(([input, pick]): Ask => {
-      const wire = wireOf(operation, input, credentials(operation, scene))
-      const { body, headers = {}, only } = rewrite(wire.body?.toString() ?? '{}', pick)
-      const sent: FuzzWire = { ...wire, body, headers: { ...wire.headers, ...headers } }
-      return { operation, kind, wire: sent, ...(only ? { expected: refused(...only) } : {}) }
+    return fc.tuple(inputsFor(operation, scene), fc.nat(100_000)).map(([input, pick]): FuzzCase => {
+      const raw = rawRequestOf(operation, input, credentials(operation, scene))
+      const { body, headers = {}, only } = rewrite(raw.body?.toString() ?? '{}', pick)
+      const sent: RawRequest = { ...raw, body, headers: { ...raw.headers, ...headers } }
+      return { operation, kind, raw: sent, ...(only ? { expected: refused(...only) } : {}) }
     })
   }
 }
@@ -72,12 +72,12 @@ export const amplification: FuzzKind = (operation, scene) => {
   const all = [...amplified(body, bodyLimit, resolve)]
   // A body that requires nothing may be good but for a field that is ignored.
   const refusable = (resolve(body).required as unknown[] | undefined) !== undefined
-  return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...all)).map(([input, { text }]): Ask => {
-    const wire = { ...wireOf(operation, { ...input, body: {} }, credentials(operation, scene)) }
+  return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...all)).map(([input, { text }]): FuzzCase => {
+    const raw = { ...rawRequestOf(operation, { ...input, body: {} }, credentials(operation, scene)) }
     return {
       operation,
       kind: 'amplification',
-      wire: { ...wire, body: Buffer.from(text()) },
+      raw: { ...raw, body: Buffer.from(text()) },
       ...(refusable ? { expected: refused(400, 413) } : {})
     }
   })

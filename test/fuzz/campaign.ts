@@ -6,9 +6,9 @@ import { hostile } from './hostile.ts'
 import { answerMsOf, judge } from './judge.ts'
 import { kinds } from './kinds.ts'
 import { BrokenPromise, lifecycles, stepsOver } from './lifecycles.ts'
+import { type KeptConnections, openConnections, type RawRequest, type Received } from './raw-request.ts'
 import { type Findings, type FuzzReport, openFindings } from './report.ts'
-import { type Ask, cursorOf, type FuzzScene, identifierIn, learn } from './requests.ts'
-import { type FuzzWire, openLine, type Received, type WireLine } from './wire.ts'
+import { cursorOf, type FuzzCase, type FuzzScene, identifierIn, learn } from './requests.ts'
 
 interface CampaignOptions {
   scene: FuzzScene
@@ -42,7 +42,7 @@ export async function runCampaign(options: CampaignOptions): Promise<FuzzReport>
     log,
     paused
   } = options
-  const line = openLine(scene.address, concurrency)
+  const line = openConnections(scene.address, concurrency)
   const findings = openFindings(scene.address, seed, log)
   const { report } = findings
   const startedAt = performance.now()
@@ -77,29 +77,29 @@ export async function runCampaign(options: CampaignOptions): Promise<FuzzReport>
 
 interface OpenCampaign {
   scene: FuzzScene
-  line: WireLine
+  line: KeptConnections
   findings: Findings
 }
 
 /** Sends a request and holds the response to its description. */
-async function ask(asked: Ask, { scene, line, findings }: OpenCampaign): Promise<Received> {
-  const { operation, kind, wire } = asked
+async function ask(asked: FuzzCase, { scene, line, findings }: OpenCampaign): Promise<Received> {
+  const { operation, kind, raw } = asked
   findings.sent(asked)
   try {
-    let received = await line.send(wire, answerMsOf(operation, scene))
+    let received = await line.send(raw, answerMsOf(operation, scene))
     // On a busy machine the broker's response may come too late. The service reports that, and a repeat shows the outcome.
     for (let repeats = 0; repeats < REPEATS && (isLate(received) || isStarved(received, scene)); repeats++) {
       const { ms } = received
-      received = await line.send(wire, answerMsOf(operation, scene))
+      received = await line.send(raw, answerMsOf(operation, scene))
       received.ms += ms
     }
     findings.answered(received.status)
-    for (const problem of judge(asked, received, scene)) findings.wrong(operation.name, kind, wire, problem)
+    for (const problem of judge(asked, received, scene)) findings.wrong(operation.name, kind, raw, problem)
     if (received.status === 200 && kind === 'valid') remember(scene, asked, received.text)
     return received
   } catch (error) {
     const words = `no answer: ${(error as Error).message}`
-    findings.wrong(operation.name, kind, wire, { check: 'not_a_server_error', words })
+    findings.wrong(operation.name, kind, raw, { check: 'not_a_server_error', words })
     return { status: 0, headers: {}, text: '{}', ms: 0 }
   }
 }
@@ -114,10 +114,10 @@ const isStarved = ({ status }: Received, { stretch }: FuzzScene): boolean => str
 
 /** Lives one thing's life. */
 async function live(name: string, services: OpenCampaign): Promise<void> {
-  let last: FuzzWire | null = null
-  const step = stepsOver(services.scene, (operation, wire, expected) => {
-    last = wire
-    return ask({ operation, kind: LIFECYCLE, wire, expected }, services)
+  let last: RawRequest | null = null
+  const step = stepsOver(services.scene, (operation, raw, expected) => {
+    last = raw
+    return ask({ operation, kind: LIFECYCLE, raw, expected }, services)
   })
   await lifecycles[name]?.(step, services.scene).catch((error: Error) => {
     if (!(error instanceof BrokenPromise)) throw error
@@ -130,7 +130,7 @@ function* schedule(
   scene: FuzzScene,
   seed: number,
   { kinds: wanted, operations: named }: { kinds?: string[]; operations?: string[] }
-): Generator<Ask[] | string, undefined> {
+): Generator<FuzzCase[] | string, undefined> {
   const classes = Object.entries({ ...kinds, ...hostile }).filter(([name]) => !wanted || wanted.includes(name))
   const operations = scene.description.operations.filter(({ name }) => !named || named.includes(name))
   const lives = !wanted || wanted.includes(LIFECYCLE) ? Object.keys(lifecycles) : []
@@ -159,10 +159,10 @@ function* schedule(
 const sortIn = (path: string) => new URLSearchParams(path.split('?')[1]).get('sort')
 
 /** Identifiers of what was made, so that later requests get past the first look-up. */
-function remember(scene: FuzzScene, { operation, wire }: Ask, text: string): void {
+function remember(scene: FuzzScene, { operation, raw }: FuzzCase, text: string): void {
   const body = JSON.parse(text) as Record<string, unknown>
   if (operation.query.cursor && typeof body.nextCursor === 'string')
-    learn(scene, cursorOf(operation, 'cursor', sortIn(wire.path)), body.nextCursor)
+    learn(scene, cursorOf(operation, 'cursor', sortIn(raw.path)), body.nextCursor)
   if (operation.query.after && typeof body.cursor === 'string') learn(scene, cursorOf(operation, 'after'), body.cursor)
   if (operation.method !== 'POST') return
   const identifier = identifierIn(operation.path)

@@ -4,16 +4,16 @@ import { amplification, charsets, duplicateKeys, nesting, unreadable } from './b
 import type { Described, DescribedSchema } from './description.ts'
 import type { FuzzKind } from './kinds.ts'
 import {
-  type Ask,
   changed,
   credentials,
+  type FuzzCase,
   type FuzzScene,
   type Input,
   identifierIn,
   inputsFor,
   pathOf,
   placesIn,
-  wireOf
+  rawRequestOf
 } from './requests.ts'
 import { sharedAccount } from './sharing.ts'
 
@@ -53,7 +53,7 @@ const massAssignment: FuzzKind = (operation, scene) => {
       return {
         operation,
         kind: 'mass-assignment',
-        wire: wireOf(operation, { ...input, body }, credentials(operation, scene)),
+        raw: rawRequestOf(operation, { ...input, body }, credentials(operation, scene)),
         secret: ASSIGNED,
         expected: closed ? refused(400) : { check: 'positive_data_acceptance', never: [400, 413, 415] }
       }
@@ -92,7 +92,7 @@ const crossed: FuzzKind = (operation, scene) => {
       return {
         operation,
         kind: 'other-partners',
-        wire: wireOf(operation, asked, credentials(operation, scene)),
+        raw: rawRequestOf(operation, asked, credentials(operation, scene)),
         ...(fine.includes(operation.name) ? {} : { expected: { check: 'other_partners', only: [404, 422] } })
       }
     })
@@ -128,13 +128,16 @@ const hugeNumbers: FuzzKind = (operation, scene) => {
       const place = found[pick % Math.max(1, found.length)]
       if (place === undefined && queries.length > 0) {
         const name = queries[pick % queries.length] as string
-        return { ...ask, wire: wireOf(operation, { ...input, query: { ...input.query, [name]: written } }, headers) }
+        return {
+          ...ask,
+          raw: rawRequestOf(operation, { ...input, query: { ...input.query, [name]: written } }, headers)
+        }
       }
       // Written as it is: JSON.stringify has no words for most of these.
       const marked = place ? changed(input.body, place, '@number@') : { ...(input.body as object), number: '@number@' }
       const text = JSON.stringify(marked).replace('"@number@"', written)
-      const wire = wireOf(operation, { ...input, body: {} }, headers)
-      return { ...ask, wire: { ...wire, body: Buffer.from(text) } }
+      const raw = rawRequestOf(operation, { ...input, body: {} }, headers)
+      return { ...ask, raw: { ...raw, body: Buffer.from(text) } }
     })
 }
 
@@ -156,10 +159,13 @@ const unstorable: FuzzKind = (operation, scene) => {
       if (operation.body) {
         const places = placesIn(input.body).filter(place => typeof at(input.body, place) === 'string')
         const place = places[pick % Math.max(1, places.length)] ?? ['unheardOf']
-        return { ...ask, wire: wireOf(operation, { ...input, body: changed(input.body, place, text) }, headers) }
+        return { ...ask, raw: rawRequestOf(operation, { ...input, body: changed(input.body, place, text) }, headers) }
       }
       const [name] = texts[pick % texts.length] as [string, DescribedSchema]
-      return { ...ask, wire: wireOf(operation, { ...input, query: { ...input.query, [name]: 'a\u0000' } }, headers) }
+      return {
+        ...ask,
+        raw: rawRequestOf(operation, { ...input, query: { ...input.query, [name]: 'a\u0000' } }, headers)
+      }
     })
 }
 
@@ -167,10 +173,10 @@ const duplicateQuery: FuzzKind = (operation, scene) => {
   const names = Object.keys(operation.query)
   if (names.length === 0) return null
   return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...names)).map(([input, name]) => {
-    const wire = wireOf(operation, input, credentials(operation, scene))
+    const raw = rawRequestOf(operation, input, credentials(operation, scene))
     const both = `${name}=1&${encodeURIComponent(name)}=2`
-    const path = wire.path.includes('?') ? `${wire.path}&${both}` : `${wire.path}?${both}`
-    return { operation, kind: 'duplicate-query', wire: { ...wire, path }, expected: refused(400) }
+    const path = raw.path.includes('?') ? `${raw.path}&${both}` : `${raw.path}?${both}`
+    return { operation, kind: 'duplicate-query', raw: { ...raw, path }, expected: refused(400) }
   })
 }
 
@@ -197,7 +203,7 @@ const ESCAPES = [
 ]
 
 const paths: FuzzKind = (operation, scene) =>
-  fc.tuple(inputsFor(operation, scene), fc.constantFrom(...ESCAPES), fc.nat(3)).map(([input, twist, way]): Ask => {
+  fc.tuple(inputsFor(operation, scene), fc.constantFrom(...ESCAPES), fc.nat(3)).map(([input, twist, way]): FuzzCase => {
     const good = pathOf(operation, { ...input, query: {} })
     const names = Object.keys(operation.params)
     const twisted = [
@@ -206,8 +212,8 @@ const paths: FuzzKind = (operation, scene) =>
       () => good.replace(/[a-z](?=[^/]*$)/, letter => `%${letter.charCodeAt(0).toString(16)}`),
       () => `/${twist}${good}`
     ][way] as () => string
-    const wire = wireOf(operation, input, credentials(operation, scene))
-    return { operation, kind: 'percent-encoded-paths', wire: { ...wire, path: twisted() }, stray: true }
+    const raw = rawRequestOf(operation, input, credentials(operation, scene))
+    return { operation, kind: 'percent-encoded-paths', raw: { ...raw, path: twisted() }, stray: true }
   })
 
 const HEADERS: Record<string, string>[] = [
@@ -230,10 +236,10 @@ const oddHeaders: FuzzKind = (operation, scene) =>
   fc.tuple(inputsFor(operation, scene), fc.constantFrom(...HEADERS)).map(([input, headers]) => ({
     operation,
     kind: 'odd-headers',
-    wire: wireOf(operation, input, { ...credentials(operation, scene), ...headers })
+    raw: rawRequestOf(operation, input, { ...credentials(operation, scene), ...headers })
   }))
 
-export const hostile: Record<string, (operation: Described, scene: FuzzScene) => Arbitrary<Ask> | null> = {
+export const hostile: Record<string, (operation: Described, scene: FuzzScene) => Arbitrary<FuzzCase> | null> = {
   'mass-assignment': massAssignment,
   'other-partners': crossed,
   'huge-numbers': hugeNumbers,

@@ -1,8 +1,8 @@
 // What is wrong with a response: the checks that every response must pass, and what its request expected of it.
 
 import type { Described, DescribedAnswer } from './description.ts'
-import type { Ask, FuzzScene } from './requests.ts'
-import type { Received } from './wire.ts'
+import type { Received } from './raw-request.ts'
+import type { FuzzCase, FuzzScene } from './requests.ts'
 
 export interface Problem {
   check: string
@@ -34,8 +34,8 @@ const isOwnDoing = (status: number, text: string) =>
   status === 502 && text.includes('The broker refused tokens of this account, or of too many accounts, again and again')
 
 /** The problems of a response, empty when it is as described and expected. */
-export function judge(ask: Ask, received: Received, scene: FuzzScene): Problem[] {
-  const { expected, wire } = ask
+export function judge(ask: FuzzCase, received: Received, scene: FuzzScene): Problem[] {
+  const { expected, raw } = ask
   const operation = answering(ask, scene)
   const { status, headers, text } = received
   const found: Problem[] = []
@@ -55,7 +55,7 @@ export function judge(ask: Ask, received: Received, scene: FuzzScene): Problem[]
   for (const name of ['server', 'x-powered-by'])
     if (headers[name] !== undefined) say('response_headers_conformance', `${name}: ${headers[name]}`)
   if (status === 405) checkAllow(ask, headers.allow, scene, say)
-  if (wire.method === 'HEAD') return found
+  if (raw.method === 'HEAD') return found
 
   if (!/^application\/json(; charset=utf-8)?$/.test(headers['content-type'] ?? ''))
     say('content_type_conformance', `Content-Type is ${headers['content-type']}`)
@@ -88,10 +88,10 @@ export function judge(ask: Ask, received: Received, scene: FuzzScene): Problem[]
 }
 
 /** The operation that responds: a path that was twisted may have become that of another one. */
-function answering({ operation, stray, wire }: Ask, { description }: FuzzScene): Described {
+function answering({ operation, stray, raw }: FuzzCase, { description }: FuzzScene): Described {
   if (!stray) return operation
-  const [path = ''] = wire.path.split('?')
-  const named = description.operations.filter(({ method }) => method === wire.method)
+  const [path = ''] = raw.path.split('?')
+  const named = description.operations.filter(({ method }) => method === raw.method)
   const isOf = (template: string) => new RegExp(`^${template.replaceAll(/\{\w+\}/g, '[^/]+')}$`).test(path)
   return named.find(other => other.path === path) ?? named.find(other => isOf(other.path)) ?? operation
 }
@@ -116,7 +116,7 @@ function checkStray(status: number, body: unknown, { description }: FuzzScene, s
   if (!STRAY[status]?.includes(codeOf(body))) say('status_code_conformance', `${status} ${codeOf(body)}`)
 }
 
-function checkAllow({ operation, stray, kind }: Ask, allow: unknown, { description }: FuzzScene, say: Say): void {
+function checkAllow({ operation, stray, kind }: FuzzCase, allow: unknown, { description }: FuzzScene, say: Say): void {
   const allowed = String(allow ?? '').split(', ')
   const taken = description.methods.get(operation.path) ?? []
   const wanted = [...taken, ...(taken.includes('GET') ? ['HEAD'] : [])]

@@ -3,20 +3,20 @@
 import fc, { type Arbitrary } from 'fast-check'
 import type { Described } from './description.ts'
 import {
-  type Ask,
   changed,
   credentials,
   endsItsSession,
+  type FuzzCase,
   type FuzzScene,
   type Input,
   inputsFor,
   pathOf,
   placesIn,
-  wireOf
+  rawRequestOf
 } from './requests.ts'
 
 /** Makes requests of one class for an operation; null where the class means nothing to it. */
-export type FuzzKind = (operation: Described, scene: FuzzScene) => Arbitrary<Ask> | null
+export type FuzzKind = (operation: Described, scene: FuzzScene) => Arbitrary<FuzzCase> | null
 
 /** What means that the request itself is at fault. */
 export const REFUSALS = [400, 401, 403, 405, 408, 413, 415, 431] as const
@@ -29,7 +29,7 @@ const fits: FuzzKind = (operation, scene) =>
   fc.tuple(inputsFor(operation, scene), fc.nat(1000)).map(([input, pick]) => ({
     operation,
     kind: 'valid',
-    wire: wireOf(operation, input, credentials(operation, scene, pick)),
+    raw: rawRequestOf(operation, input, credentials(operation, scene, pick)),
     expected: {
       check: 'positive_data_acceptance',
       never: mayBeUnknown(operation) ? REFUSALS.filter(status => status !== 401) : REFUSALS
@@ -74,17 +74,17 @@ const breaks: FuzzKind = (operation, scene) => {
       if (schema && (inBody || names.length === 0)) {
         const places = [[], ...placesIn(input.body)]
         const body = changed(input.body, places[pick % places.length] as string[], wrong)
-        const wire = wireOf(operation, { ...input, body }, headers)
+        const raw = rawRequestOf(operation, { ...input, body }, headers)
         // A body taken away altogether is one that is not there, and so `{}`.
         const isWrong = problems(schema, body === undefined ? {} : body).length > 0
-        return isWrong ? { ...ask, wire, expected: refused } : { ...ask, wire }
+        return isWrong ? { ...ask, raw, expected: refused } : { ...ask, raw }
       }
       const name = names[pick % names.length] as string
       const value = String(wrong)
       const read = query[name]?.type === 'integer' && value.trim() !== '' && Number.isFinite(+value) ? +value : value
-      const wire = wireOf(operation, { ...input, query: { ...input.query, [name]: value } }, headers)
+      const raw = rawRequestOf(operation, { ...input, query: { ...input.query, [name]: value } }, headers)
       const isWrong = wrong !== undefined && problems(query[name] ?? {}, read).length > 0
-      return isWrong ? { ...ask, wire, expected: refused } : { ...ask, wire }
+      return isWrong ? { ...ask, raw, expected: refused } : { ...ask, raw }
     })
 }
 
@@ -96,7 +96,7 @@ const missing: FuzzKind = (operation, scene) => {
   return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...names)).map(([input, place]) => ({
     operation,
     kind: 'missing',
-    wire: wireOf(operation, changed(input, place, undefined) as Input, credentials(operation, scene)),
+    raw: rawRequestOf(operation, changed(input, place, undefined) as Input, credentials(operation, scene)),
     expected: { check: 'negative_data_rejection', only: [400] }
   }))
 }
@@ -125,7 +125,7 @@ const strangers: FuzzKind = (operation, scene) => {
   return fc.tuple(inputsFor(operation, scene), fc.constantFrom(...options)).map(([input, { headers, status }]) => ({
     operation,
     kind: 'credentials',
-    wire: wireOf(operation, input, headers),
+    raw: rawRequestOf(operation, input, headers),
     expected: { check: 'ignored_auth', only: [status] }
   }))
 }
@@ -140,7 +140,7 @@ const methods: FuzzKind = (operation, scene) => {
     .map(([input, method, named]) => ({
       operation,
       kind: 'methods',
-      wire: { method, path: pathOf(operation, input), headers: named ? credentials(operation, scene) : {} },
+      raw: { method, path: pathOf(operation, input), headers: named ? credentials(operation, scene) : {} },
       expected: { check: 'unsupported_method', only: [405] },
       stray: true
     }))

@@ -1,8 +1,8 @@
 // Things that are made, used and given up: there once they were made, as they were made, and unusable once they are
 // gone. The checks are those that Schemathesis calls ensure_resource_availability and use_after_free.
 import { randomUUID } from 'node:crypto'
-import { credentials, type FuzzScene, type Input, wireOf } from './requests.ts'
-import type { Received } from './wire.ts'
+import type { Received } from './raw-request.ts'
+import { credentials, type FuzzScene, type Input, rawRequestOf } from './requests.ts'
 
 export interface StepResponse {
   status: number
@@ -262,16 +262,16 @@ async function makeRoom(step: LifecycleStep, { list, id, remove, isThere = () =>
 export function stepsOver(
   scene: FuzzScene,
   send: (
-    ask: Parameters<typeof wireOf>[0],
-    wire: ReturnType<typeof wireOf>,
+    ask: Parameters<typeof rawRequestOf>[0],
+    raw: ReturnType<typeof rawRequestOf>,
     expected: { check: string; only: number[] }
   ) => Promise<Received>
 ): LifecycleStep {
   return async (name, { params = {}, query = {}, body }, { only = [200], check = AVAILABLE, headers = {} } = {}) => {
     const operation = scene.description.operations.find(candidate => candidate.name === name)
     if (!operation) throw new Error(`The description has no ${name}`)
-    const wire = wireOf(operation, { params, query, body }, { ...credentials(operation, scene), ...headers })
-    const received = await send(operation, wire, { check, only })
+    const raw = rawRequestOf(operation, { params, query, body }, { ...credentials(operation, scene), ...headers })
+    const received = await send(operation, raw, { check, only })
     if (!only.includes(received.status)) throw new BrokenPromise(check, `${name} answered ${received.status}`)
     return { status: received.status, body: JSON.parse(received.text) }
   }

@@ -1,8 +1,8 @@
 // What a campaign saw: how much was sent, what was returned, and what was wrong.
 
 import type { Problem } from './judge.ts'
-import type { Ask } from './requests.ts'
-import { curlOf, type FuzzWire } from './wire.ts'
+import { curlOf, type RawRequest } from './raw-request.ts'
+import type { FuzzCase } from './requests.ts'
 
 export interface FuzzViolation extends Problem {
   operation: string
@@ -24,10 +24,10 @@ export interface FuzzReport {
 
 export interface Findings {
   report: FuzzReport
-  sent(ask: Ask): void
+  sent(ask: FuzzCase): void
   answered(status: number): void
   /** Keeps the first of its kind with a curl, and counts the others. */
-  wrong(operation: string, kind: string, wire: FuzzWire | null, problem: Problem): void
+  wrong(operation: string, kind: string, raw: RawRequest | null, problem: Problem): void
 }
 
 /** The findings of a campaign against a server, none yet; `log` is called with each kind as it is found. */
@@ -51,12 +51,12 @@ export function openFindings(address: string, seed: number, log?: (line: string)
       count(report.byKind, kind)
     },
     answered: status => void count(report.byStatus, status),
-    wrong(operation, kind, wire, problem) {
+    wrong(operation, kind, raw, problem) {
       const same = `${operation} ${kind} ${problem.check}`
       const first = known.get(same)
       if (first) first.more++
       else {
-        const violation = { ...problem, operation, kind, curl: wire ? curlOf(address, wire) : '', more: 0 }
+        const violation = { ...problem, operation, kind, curl: raw ? curlOf(address, raw) : '', more: 0 }
         known.set(same, violation)
         report.violations.push(violation)
         log?.(inWords(violation))

@@ -1,14 +1,14 @@
 // What the fuzzer requests: a request, the operation it is meant for, and what may come of it.
 import fc, { type Arbitrary } from 'fast-check'
 import type { Described, Description } from './description.ts'
+import type { RawRequest } from './raw-request.ts'
 import { valid } from './values.ts'
-import type { FuzzWire } from './wire.ts'
 
-export interface Ask {
+export interface FuzzCase {
   operation: Described
   /** The class of requests this is one of. */
   kind: string
-  wire: FuzzWire
+  raw: RawRequest
   /** The only statuses that may be returned, or those that must not, the time for it; and the check that demands it. */
   expected?: { check: string; only?: readonly number[]; never?: readonly number[]; withinMs?: number }
   /** Never to be found in the response. */
@@ -183,7 +183,7 @@ export function pathOf({ path }: Described, { params, query }: Pick<Input, 'para
 }
 
 /** A request with a body of JSON, where there is one. */
-export function wireOf(operation: Described, input: Input, headers: Record<string, string>): FuzzWire {
+export function rawRequestOf(operation: Described, input: Input, headers: Record<string, string>): RawRequest {
   const base = { method: operation.method, path: pathOf(operation, input) }
   if (input.body === undefined) return { ...base, headers }
   return {

@@ -8,9 +8,9 @@
 // SIGUSR2 pauses the campaign, and continues one that is paused.
 import { closeAll, closeOnSignals } from '../support/harness.ts'
 import { runCampaign } from './campaign.ts'
-import { openGround } from './ground.ts'
 import { complaintsOf } from './logs.ts'
 import { describeReport } from './report.ts'
+import { openStack } from './stack.ts'
 
 closeOnSignals()
 
@@ -31,7 +31,7 @@ process.on('SIGUSR2', () => {
 const stretch = whole('STRETCH', 1)
 console.log(`fuzzing: seed ${seed}, ${requests} requests, times stretched by ${stretch}`)
 try {
-  const { scene, api, worker, auditShared } = await openGround({ stretch })
+  const { scene, api, worker, auditShared } = await openStack({ stretch })
   const operations = names.filter(name => scene.description.operations.some(operation => operation.name === name))
   const kinds = names.filter(name => !operations.includes(name))
   const report = await runCampaign({

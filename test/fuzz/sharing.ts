@@ -2,8 +2,8 @@
 // others request, an owner is served in time, the third one reaches nothing, and nobody is shown anything of another.
 import fc from 'fast-check'
 import type { FuzzKind } from './kinds.ts'
-import type { Ask, FuzzScene, Input, Sharing } from './requests.ts'
-import { wireOf } from './requests.ts'
+import type { FuzzCase, FuzzScene, Input, Sharing } from './requests.ts'
+import { rawRequestOf } from './requests.ts'
 
 const CURRENCY = { accountMode: 'DEMO', currency: 'USD' }
 // Far above what an order takes on a busy machine, and below the time after which one is given up.
@@ -54,13 +54,13 @@ export const sharedAccount: FuzzKind = (operation, { sharing }: FuzzScene) => {
   const { accountId, parties } = sharing
   return fc
     .tuple(fc.constantFrom(...parties), fc.noBias(fc.uuid({ version: 4 })), fc.nat(1000))
-    .map(([party, id, pick]): Ask => {
+    .map(([party, id, pick]): FuzzCase => {
       const input = row.input({ party, accountId, id, pick })
       const refused = !party.owns && row.reachesBroker
       return {
         operation,
         kind: 'shared-account',
-        wire: wireOf(operation, input, { authorization: `Bearer ${party.key}` }),
+        raw: rawRequestOf(operation, input, { authorization: `Bearer ${party.key}` }),
         expected: { check: 'shared_account', only: refused ? [404, 502] : [200], withinMs: IN_TIME_MS },
         hidden: parties.filter(other => other !== party).map(({ mark }) => mark)
       }

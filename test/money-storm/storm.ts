@@ -120,7 +120,7 @@ async function blow(db: Db, round: Round): Promise<{ operations: number; kills: 
   const done = { operations: 0, kills: 0, cuts: 0 }
   const alive: (ChildProcess | undefined)[] = []
   const failures: string[] = []
-  const deeds: Promise<unknown>[] = []
+  const faults: Promise<unknown>[] = []
   let generation = 0
 
   function receive(line: string): void {
@@ -142,7 +142,7 @@ async function blow(db: Db, round: Round): Promise<{ operations: number; kills: 
     if (done.operations >= (cutAt[0] ?? Infinity)) {
       cutAt.shift()
       done.cuts += 1
-      deeds.push(cutOne(db))
+      faults.push(cutOne(db))
     }
   }
 
@@ -173,7 +173,7 @@ async function blow(db: Db, round: Round): Promise<{ operations: number; kills: 
     await Promise.all(Array.from({ length: processes }, (_, i) => keep(i)))
   } finally {
     for (const child of alive) child?.kill('SIGKILL')
-    await Promise.all(deeds)
+    await Promise.all(faults)
     await silence(db)
   }
   if (failures.length > 0) throw new Error(`Round ${round.round + 1}: ${failures[0]}`)

@@ -27,7 +27,7 @@ import {
 import type { Halt } from '../../db/platform/halts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { deadLetterOf } from '../../schemas/jobs.ts'
-import { ChaosWire } from '../chaos/wire.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, openHarness, type TestTrader } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -379,19 +379,19 @@ inTerminal('requires confirmation before it suspends or approves, and writes who
 
 inTerminal('says that the database is away, keeps what it knew, and goes on when it is back', async () => {
   const url = new URL(env.DATABASE_URL as string)
-  const wire = await ChaosWire.open(Number(url.port || 5432))
-  onClose(() => wire.close())
-  url.host = `127.0.0.1:${wire.port}`
+  const network = await FaultyNetwork.open(Number(url.port || 5432))
+  onClose(() => network.close())
+  url.host = `127.0.0.1:${network.port}`
   const terminal = await openTerminal({ ...env, DATABASE_URL: url.href }, { args: ['console'], columns: 120, rows: 30 })
   await terminal.shows('[1 Overview]')
   await terminal.press('2')
   await terminal.shows('❯ Výběr')
-  wire.passing = false
-  wire.cut()
+  network.passing = false
+  network.cut()
   await terminal.shows('! The database ', 'Shown is what was known at', '❯ Výběr')
   await terminal.press('3')
   await terminal.shows('[3 Orders]', '! The database ')
-  wire.passing = true
+  network.passing = true
   const back = await terminal.shows('[3 Orders]', 'R_50')
   assert.not.match(back.join('\n'), '! The database ')
   await terminal.press('q')

@@ -21,8 +21,8 @@ import { listStandbys, readDurability } from '../../db/postgres/durability.ts'
 import { readClock } from '../../db/postgres/lineage.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { openPostgres } from '../chaos/postgres.ts'
-import { ChaosWire } from '../chaos/wire.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startProcess, startWorker, type TestProcess } from '../support/processes.ts'
@@ -288,10 +288,10 @@ claiming('whose commit did not reach the standby sends nothing, and is given bac
 claiming(
   'whose acknowledgement is lost is recognised by its living worker, and sent within its time to live',
   async () => {
-    const wire = await ChaosWire.open(postgres.port)
-    onClose(() => wire.close())
+    const network = await FaultyNetwork.open(postgres.port)
+    onClose(() => network.close())
     const url = new URL(postgres.url)
-    url.host = `127.0.0.1:${wire.port}`
+    url.host = `127.0.0.1:${network.port}`
     // While responses are held, every loop of the worker keeps a connection: the claim needs one more.
     const worker = await startWorker({ ...harness.env, DATABASE_URL: url.href, DATABASE_POOL: '40' })
     harness.services.config.orderTtlMs = 10_000
@@ -302,7 +302,7 @@ claiming(
     let placed = 1
     for (let claimed = false; !claimed; placed++) {
       assert.ok(placed < 20, 'no claim could be caught')
-      const { release } = wire.hold(() => true, 'back')
+      const { release } = network.hold(() => true, 'back')
       const response = partner.call(placeBinaryOrder, { body: orderOf(traderExternalId) })
       claimed = await until(
         'the claim',
@@ -316,7 +316,7 @@ claiming(
         () => false
       )
       // The claim is committed, its acknowledgement is held: now every connection breaks.
-      if (claimed) wire.cut()
+      if (claimed) network.cut()
       release()
       const { body } = await response
       assert.is(body.status, 'CLOSED', JSON.stringify(body))

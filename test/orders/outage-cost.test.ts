@@ -50,7 +50,7 @@ interface OutageCost {
   walBytes: number
 }
 
-async function openGround(env: Record<string, string>) {
+async function openStack(env: Record<string, string>) {
   const harness = await openHarness({ env: { ORDER_TTL_MS: '20000', PERMIT_MS: '3000', ...env } })
   const { db } = harness.services
   const worker = await startTestWorker(harness.env)
@@ -82,8 +82,8 @@ async function openGround(env: Record<string, string>) {
 }
 
 /** Places the orders, and returns what the outage cost until its time was over. */
-async function outageOf(ground: Awaited<ReturnType<typeof openGround>>): Promise<OutageCost> {
-  const { read, place } = ground
+async function outageOf(stack: Awaited<ReturnType<typeof openStack>>): Promise<OutageCost> {
+  const { read, place } = stack
   const before = await read()
   const responses = Array.from({ length: ORDERS }, (_, index) => place(index).catch(() => undefined))
   const over = performance.now() + OUTAGE_MS
@@ -104,14 +104,14 @@ const outage = suite(`20 orders on 4 accounts while the broker`)
 for (const how of ['closes connections', 'returns 503', 'returns 429'] as const) {
   outage(`${how} for 10 s cost few attempts, transactions and bytes`, async () => {
     const broker = await startRefusing(how)
-    const ground = await openGround({
+    const stack = await openStack({
       BROKER_URL: `ws://127.0.0.1:${broker.port}/websockets/v3`,
       BROKER_NEXT_URL: `http://127.0.0.1:${broker.port}`,
       BROKER_NEXT_APP_HEADER: 'App-Id',
       BROKER_NEXT_CALLS: '100000',
       BROKER_DIALECT: dialect
     })
-    const cost = await outageOf(ground)
+    const cost = await outageOf(stack)
     console.log(`${dialect}, ${how}: ${broker.attempts()} attempts`)
     assert.ok(broker.attempts() >= 1 && broker.attempts() <= 30, `${broker.attempts()} connection attempts`)
     isCheap(cost)
@@ -123,8 +123,8 @@ outage('has no calls left for them cost few transactions and bytes', async () =>
   const limits = { pricing: spent, trading: spent }
   const simulator = await startSimulator({ limits })
   onClose(() => simulator.close())
-  const ground = await openGround({ ...brokerEnv(simulator), BROKER_NEXT_CALLS: '1' })
-  isCheap(await outageOf(ground))
+  const stack = await openStack({ ...brokerEnv(simulator), BROKER_NEXT_CALLS: '1' })
+  isCheap(await outageOf(stack))
 })
 
 outage.after(closeAll)

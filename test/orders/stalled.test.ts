@@ -14,7 +14,7 @@ import { findOrders } from '../../db/orders/reading.ts'
 import { takeDoubts } from '../../db/orders/resolving.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { ChaosWire } from '../chaos/wire.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
@@ -22,9 +22,9 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker, startWorker } from '../support/processes.ts'
 
 const port = await freePort()
-const wire = await ChaosWire.open(port)
-onClose(() => wire.close())
-const here = `127.0.0.1:${wire.port}`
+const network = await FaultyNetwork.open(port)
+onClose(() => network.close())
+const here = `127.0.0.1:${network.port}`
 const simulator = await startSimulator({ port, tickMs: 10, seed: 8, limits: 'off', socketBase: `ws://${here}` })
 onClose(() => simulator.close())
 const { appIdHeader } = simulator
@@ -64,7 +64,7 @@ async function makeStalled() {
   const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
   return {
     accountId,
-    ...wire.hold(() => true, 'there'),
+    ...network.hold(() => true, 'there'),
     place: () => partner.call(placeBinaryOrder, { body }),
     contracts: () => simulator.ledger().filter(({ loginid }) => loginid === accountId)
   }

@@ -7,7 +7,7 @@ import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { ChaosWire } from '../chaos/wire.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -16,9 +16,9 @@ import { startTestWorker, startWorker } from '../support/processes.ts'
 const WAIT_MS = 60_000
 
 const port = await freePort()
-const wire = await ChaosWire.open(port)
-onClose(() => wire.close())
-const here = `127.0.0.1:${wire.port}`
+const network = await FaultyNetwork.open(port)
+onClose(() => network.close())
+const here = `127.0.0.1:${network.port}`
 const simulator = await startSimulator({ port, tickMs: 10, seed: 16, limits: 'off', socketBase: `ws://${here}` })
 onClose(() => simulator.close())
 const { appIdHeader } = simulator
@@ -65,7 +65,7 @@ suspended(
     const { traderExternalId, accountId } = await makeProven()
     const order = async () => (await db('orders').where({ account_id: accountId }).first()) ?? {}
     const worker = await startWorker({ ...harness.env, ...withClockThatJumps(40_000) })
-    const held = wire.holdNew()
+    const held = network.holdNew()
     const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
     const response = partner.call(placeBinaryOrder, {
       body: { traderExternalId, clientOrderId: randomUUID(), ...terms }

@@ -7,7 +7,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { chaos } from '../chaos/chaos.ts'
 import { findFaketime } from '../chaos/clocks.ts'
-import { hasRedis } from '../chaos/ground.ts'
+import { hasRedis } from '../chaos/stack.ts'
 import { dialect } from '../support/dialects.ts'
 
 const redis = hasRedis()

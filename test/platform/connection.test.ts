@@ -8,7 +8,7 @@ import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
-import { ChaosWire } from '../chaos/wire.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, openTestDatabase, until } from '../support/harness.ts'
 
 const url = await openTestDatabase()
@@ -119,10 +119,10 @@ columns('may be changed by a migration while connections have it prepared', asyn
 const silence = suite('a server that fell silent')
 
 silence('is given up, and the next statement takes another connection', async () => {
-  const wire = await ChaosWire.open(Number(new URL(url).port))
-  onClose(() => wire.close())
+  const network = await FaultyNetwork.open(Number(new URL(url).port))
+  onClose(() => network.close())
   const through = new URL(url)
-  through.port = String(wire.port)
+  through.port = String(network.port)
   const patient = openDatabase({
     url: through.href,
     pool: 1,
@@ -131,7 +131,7 @@ silence('is given up, and the next statement takes another connection', async ()
   })
   onClose(() => patient.destroy())
   await rows(patient, 'select 1')
-  wire.hold(() => true, 'both')
+  network.hold(() => true, 'both')
   const error = await rows(patient, 'select 2').catch((cause: unknown) => cause)
   assert.match(String((error as Error).message), /said nothing/)
   assert.ok(isUnavailable(error))

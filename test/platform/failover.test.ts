@@ -13,7 +13,7 @@ if (reason) {
 } else {
   for (const kind of ['switchover'])
     short(`loses, doubles and delays nothing: ${kind}`, async () => {
-      const env = { DEEDS: '1', ONLY: kind, SEED: '5', SOCKETS: '4', ACCOUNTS: '16', RATE: '8' }
+      const env = { FAULTS: '1', ONLY: kind, SEED: '5', SOCKETS: '4', ACCOUNTS: '16', RATE: '8' }
       assert.is(await isolated(env), 0)
     })
 }

@@ -5,23 +5,23 @@
 // test time-out: 600 s
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { hasRedis } from '../chaos/ground.ts'
-import { canMount, type Outage, openOutageGround, runOutage } from '../chaos/outages.ts'
+import { canMount, type Outage, openOutageStack, runOutage } from '../chaos/outages.ts'
+import { hasRedis } from '../chaos/stack.ts'
 import { dialect } from '../support/dialects.ts'
 import { closeAll, onClose } from '../support/harness.ts'
 
-// One ground for all outages; the one of the disk comes last. Only the broker's absence depends on how it is spoken with.
+// One stack for all outages; the one of the disk comes last. Only the broker's absence depends on how it is spoken with.
 const all = dialect === 'v3'
 const redis = all && hasRedis()
 const disk = all && canMount()
 if (all && !redis) console.log('SKIPPED: Redis away, there is no redis-server here')
 if (all && !disk) console.log('SKIPPED: disk full, only root can mount a small one')
-const ground = await openOutageGround({ seed: 4, disk, redis, dialect, accounts: 24 })
-onClose(() => ground.close())
+const stack = await openOutageStack({ seed: 4, disk, redis, dialect, accounts: 24 })
+onClose(() => stack.close())
 
 async function away(outage: Outage, awayMs: number): Promise<Record<string, number>> {
   const options = { seed: 4, awayMs, aroundMs: 1500, ordersPerSecond: 8, print: (line: string) => console.log(line) }
-  const { violations, recoveredMs, responses } = await runOutage(ground, outage, options)
+  const { violations, recoveredMs, responses } = await runOutage(stack, outage, options)
   assert.equal(violations, [])
   assert.type(recoveredMs, 'number')
   return responses

@@ -6,15 +6,15 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { runCampaign } from '../fuzz/campaign.ts'
-import { type Fault, startCrooked } from '../fuzz/crooked.ts'
-import { openGround, through } from '../fuzz/ground.ts'
+import { type Fault, startFaultyProxy } from '../fuzz/faulty-proxy.ts'
 import { complaintsOf } from '../fuzz/logs.ts'
 import { describeReport } from '../fuzz/report.ts'
+import { openStack, through } from '../fuzz/stack.ts'
 import { closeAll } from '../support/harness.ts'
 import { seed } from '../support/seed.ts'
 
-const { scene, api, worker, auditShared } = await openGround()
-const crooked = await startCrooked(scene.address)
+const { scene, api, worker, auditShared } = await openStack()
+const proxy = await startFaultyProxy(scene.address)
 
 const fuzzing = suite(`fuzzing, seed ${seed}`)
 
@@ -270,10 +270,10 @@ const faults: [string, { check: string; operations: string[]; kinds: string[]; f
 
 for (const [name, { check, operations, kinds, fault }] of faults)
   finding(name, async () => {
-    crooked.fault = fault
+    proxy.fault = fault
     const only = { kinds, operations }
     const requests = kinds.includes('lifecycle') || kinds.includes('other-partners') ? 80 : 20
-    const { violations } = await runCampaign({ scene: through(scene, crooked.address), seed, requests, only })
+    const { violations } = await runCampaign({ scene: through(scene, proxy.address), seed, requests, only })
     assert.ok(
       violations.some(violation => violation.check === check),
       `${check} not among ${JSON.stringify(violations)}`
@@ -282,8 +282,8 @@ for (const [name, { check, operations, kinds, fault }] of faults)
   })
 
 finding('and a proxy that does no wrong is found innocent', async () => {
-  crooked.fault = {}
-  const { violations } = await runCampaign({ scene: through(scene, crooked.address), seed: seed + 1, requests: 200 })
+  proxy.fault = {}
+  const { violations } = await runCampaign({ scene: through(scene, proxy.address), seed: seed + 1, requests: 200 })
   assert.equal(violations, [])
 })
 

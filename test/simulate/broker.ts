@@ -1,4 +1,4 @@
-// The broker of a simulation, behind the port: one line per worker, over which requests, responses and streams travel,
+// The broker of a simulation, behind the port: one connection per worker, over which requests, responses and streams travel,
 // get lost, come late, and break off. What really happened is in the books.
 //
 // Of the two dialects it shows what reaches the order path: the newer one does not report whose application bought a
@@ -20,7 +20,15 @@ import type {
 import type { Deal } from './books.ts'
 import { meetFate, waitMs } from './buys.ts'
 import type { Actor } from './clock.ts'
-import { announce, type BrokerWorld, disconnected, GRID_MS, type Pending, refusal, SimulatedLine } from './line.ts'
+import {
+  announce,
+  type BrokerWorld,
+  disconnected,
+  GRID_MS,
+  type Pending,
+  refusal,
+  SimulatedConnection
+} from './connection.ts'
 
 /** How long a caller waits for a response: 20 s and, for orders, a fifth more. */
 const ORDER_PATIENCE_MS = 24_000
@@ -29,8 +37,8 @@ const READ_PATIENCE_MS = 20_000
 const OFFSET_FRESH_MS = 60_000
 
 /** The brokers of one worker. */
-export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { line: SimulatedLine } {
-  const line = new SimulatedLine(world, actor)
+export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers & { connection: SimulatedConnection } {
+  const connection = new SimulatedConnection(world, actor)
   // As the dialects do, it is requested now and then only, and counted on the worker's own clock.
   let known = { at: -Infinity, seconds: 0 }
   const offset = () => {
@@ -40,11 +48,11 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     return known.seconds
   }
   const broker: Broker = {
-    session: (account, options) => openSession(line, account, options),
-    unsubscribe: (_, contractId) => void line.follows.delete(contractId),
+    session: (account, options) => openSession(connection, account, options),
+    unsubscribe: (_, contractId) => void connection.follows.delete(contractId),
     market: () => ({ clockOffset: async () => offset() }) as Market,
     markupReport: async () => ({ sums: [], contracts: [], consistent: true }),
-    reachable: async () => world.schedule.now >= line.upAt,
+    reachable: async () => world.schedule.now >= connection.upAt,
     budget: () => ({}),
     unreachable: () => [],
     reachedAt: () => null,
@@ -54,7 +62,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     async close() {}
   }
   return {
-    line,
+    connection,
     speaks: () => true,
     of: () => broker,
     budget: () => ({}),
@@ -67,91 +75,101 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
   }
 }
 
-async function openSession(line: SimulatedLine, account: BrokerAccount, { anew = false } = {}): Promise<Session> {
+async function openSession(
+  connection: SimulatedConnection,
+  account: BrokerAccount,
+  { anew = false } = {}
+): Promise<Session> {
   const key = `${account.credentialId}`
-  if (line.world.revoked.has(key)) {
-    line.authorised.delete(key)
+  if (connection.world.revoked.has(key)) {
+    connection.authorised.delete(key)
     await account.token()
     throw refusal('BROKER_DISCONNECTED', 'InvalidToken', { rejected: true })
   }
-  if (!anew && line.authorised.has(key)) return new SimulatedSession(line, account)
-  await connected(line, 'session')
+  if (!anew && connection.authorised.has(key)) return new SimulatedSession(connection, account)
+  await connected(connection, 'session')
   // Not every connection is a new one: the token is read for some.
-  if (anew || line.world.chance.is(0.1)) {
+  if (anew || connection.world.chance.is(0.1)) {
     await account.token()
     await account.accepted?.({ mode: null, currency: null })
   }
-  line.authorised.add(key)
-  return new SimulatedSession(line, account)
+  connection.authorised.add(key)
+  return new SimulatedSession(connection, account)
 }
 
-/** Waits for the line, not for ever. */
-async function connected(line: SimulatedLine, label: string): Promise<void> {
-  const { schedule, chance } = line.world
+/** Waits for the connection, not for ever. */
+async function connected(connection: SimulatedConnection, label: string): Promise<void> {
+  const { schedule, chance } = connection.world
   await new Promise<void>(resolve =>
-    schedule.onGrid(chance.int(1, 20), GRID_MS / 2, line.actor, label, () => resolve())
+    schedule.onGrid(chance.int(1, 20), GRID_MS / 2, connection.actor, label, () => resolve())
   )
-  const waitMs = line.upAt - schedule.now
+  const waitMs = connection.upAt - schedule.now
   if (waitMs <= 0) return
   if (waitMs > READ_PATIENCE_MS || chance.is(0.5)) throw notConnected()
-  await new Promise<void>(resolve => schedule.after(waitMs + chance.int(5, 300), line.actor, label, () => resolve()))
+  await new Promise<void>(resolve =>
+    schedule.after(waitMs + chance.int(5, 300), connection.actor, label, () => resolve())
+  )
 }
 
 class SimulatedSession implements Session {
-  readonly line: SimulatedLine
+  readonly connection: SimulatedConnection
   readonly account: BrokerAccount
 
-  constructor(line: SimulatedLine, account: BrokerAccount) {
-    this.line = line
+  constructor(connection: SimulatedConnection, account: BrokerAccount) {
+    this.connection = connection
     this.account = account
   }
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
-    const { line } = this
-    const { schedule, chance, troubles } = line.world
-    const fate = chance.weighted(troubles().buys)
-    const delayMs = waitMs(chance, troubles().wait)
-    if (delayMs > 0) await new Promise<void>(resolve => schedule.after(delayMs, line.actor, 'budget', () => resolve()))
-    if (schedule.now < line.upAt) await connected(line, 'reconnect')
+    const { connection } = this
+    const { schedule, chance, faults } = connection.world
+    const fate = chance.weighted(faults().buys)
+    const delayMs = waitMs(chance, faults().wait)
+    if (delayMs > 0)
+      await new Promise<void>(resolve => schedule.after(delayMs, connection.actor, 'budget', () => resolve()))
+    if (schedule.now < connection.upAt) await connected(connection, 'reconnect')
     return new Promise<Bought>((resolve, reject) => {
       options.beforeSend()
-      line.world.watchHalts({ appId: this.account.appId, asset: contract.asset })
-      const responded = line.world.books.written(this.account.accountId, { at: schedule.now, by: line.actor.name })
+      connection.world.watchHalts({ appId: this.account.appId, asset: contract.asset })
+      const responded = connection.world.books.written(this.account.accountId, {
+        at: schedule.now,
+        by: connection.actor.name
+      })
       const pending: Pending = { written: true, reject }
-      line.pending.add(pending)
+      connection.pending.add(pending)
       const settle = (end: () => void) => {
-        if (!line.pending.delete(pending)) return
+        if (!connection.pending.delete(pending)) return
         cancel()
         end()
       }
-      const cancel = schedule.timer(ORDER_PATIENCE_MS, line.actor, 'no response', () =>
+      const cancel = schedule.timer(ORDER_PATIENCE_MS, connection.actor, 'no response', () =>
         settle(() => {
           pending.reset?.()
           reject(noResponse())
         })
       )
-      meetFate(this.line, fate, {
+      meetFate(this.connection, fate, {
         account: this.account,
         contract,
         givesUpAt: schedule.now + ORDER_PATIENCE_MS,
         onReset: then => {
           pending.reset = then
         },
-        waiting: () => line.pending.has(pending),
+        waiting: () => connection.pending.has(pending),
         done: (deal, ms) =>
-          line.deliver(ms, `bought ${deal.id}`, () =>
+          connection.deliver(ms, `bought ${deal.id}`, () =>
             settle(() => {
               responded()
               if (options.listener) {
-                line.listen(deal.id, options.listener)
+                connection.listen(deal.id, options.listener)
                 // Updates of the stream from before the response was read come first.
-                if (deal.sale || chance.is(0.2)) line.notify(deal.id, line.follows.get(deal.id)!)
+                if (deal.sale || chance.is(0.2)) connection.notify(deal.id, connection.follows.get(deal.id)!)
               }
               resolve(receiptOf(deal))
             })
           ),
         refused: (error, ms) =>
-          line.deliver(ms, `refused ${error.brokerCode}`, () =>
+          connection.deliver(ms, `refused ${error.brokerCode}`, () =>
             settle(() => {
               if (error.ran === 'no') responded()
               reject(error)
@@ -163,38 +181,38 @@ class SimulatedSession implements Session {
 
   subscribe(contractId: string, listener: ContractListener): Promise<ContractState> {
     return this.#read(deal => {
-      this.line.listen(contractId, listener)
-      return this.line.world.books.state(deal)
+      this.connection.listen(contractId, listener)
+      return this.connection.world.books.state(deal)
     }, contractId).then(state => {
-      this.line.notify(contractId, this.line.follows.get(contractId) ?? new Set())
+      this.connection.notify(contractId, this.connection.follows.get(contractId) ?? new Set())
       return state
     })
   }
 
   unsubscribe(contractId: string): void {
-    this.line.follows.delete(contractId)
+    this.connection.follows.delete(contractId)
   }
 
   contract(contractId: string): Promise<ContractState> {
-    return this.#read(deal => this.line.world.books.state(deal), contractId)
+    return this.#read(deal => this.connection.world.books.state(deal), contractId)
   }
 
   async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
-    const { schedule, chance, counts, books, troubles } = this.line.world
-    await connected(this.line, 'sell')
+    const { schedule, chance, counts, books, faults } = this.connection.world
+    await connected(this.connection, 'sell')
     const deal = books.deals.get(contractId) as Deal
-    const lost = chance.is(troubles().call * 3)
+    const lost = chance.is(faults().call * 3)
     return new Promise((resolve, reject) => {
       const pending: Pending = { written: true, reject }
-      this.line.pending.add(pending)
-      const settle = (end: () => void) => this.line.pending.delete(pending) && end()
-      schedule.timer(ORDER_PATIENCE_MS, this.line.actor, 'no response', () => settle(() => reject(noResponse())))
+      this.connection.pending.add(pending)
+      const settle = (end: () => void) => this.connection.pending.delete(pending) && end()
+      schedule.timer(ORDER_PATIENCE_MS, this.connection.actor, 'no response', () => settle(() => reject(noResponse())))
       schedule.after(chance.int(5, 60), null, `sell ${contractId}`, () => {
         const sold = schedule.now < deal.endsAt && books.sell(deal, schedule.now, true)
         counts.add(sold ? 'sale' : 'sale: too late')
-        if (sold) announce(this.line.world, deal)
+        if (sold) announce(this.connection.world, deal)
         if (lost) return counts.add('sale: response lost')
-        this.line.deliver(chance.int(5, 60), 'sold', () =>
+        this.connection.deliver(chance.int(5, 60), 'sold', () =>
           settle(() => {
             if (!sold) return reject(refusal('INVALID_CONTRACT', 'InvalidSellContractProposal'))
             resolve({ contractId, soldFor: deal.sale!.price, transactionId: `${contractId}2` })
@@ -210,7 +228,7 @@ class SimulatedSession implements Session {
   }
 
   async balance(): Promise<{ balance: string; currency: string }> {
-    await connected(this.line, 'balance')
+    await connected(this.connection, 'balance')
     return { balance: '1000', currency: 'USD' }
   }
 
@@ -227,7 +245,7 @@ class SimulatedSession implements Session {
   }
 
   #list(source: Evidence['source'], shows: (deal: Deal, epoch: number) => boolean): Promise<Evidence[]> {
-    const { books, schedule } = this.line.world
+    const { books, schedule } = this.connection.world
     return this.#read(() =>
       books
         .of(this.account.accountId)
@@ -240,28 +258,28 @@ class SimulatedSession implements Session {
 
   /** Reads when the request arrives, and responds later. */
   async #read<T>(look: (deal: Deal) => T, contractId?: string): Promise<T> {
-    const { schedule, chance, counts, books, spentUntil, troubles } = this.line.world
-    await connected(this.line, 'read')
+    const { schedule, chance, counts, books, spentUntil, faults } = this.connection.world
+    await connected(this.connection, 'read')
     const spent = contractId === undefined && schedule.now < (spentUntil.get(this.account.accountId) ?? 0)
-    if (spent || chance.is(troubles().call)) {
+    if (spent || chance.is(faults().call)) {
       counts.add('read: refused')
       throw refusal('BROKER_UPSTREAM', 'RateLimit')
     }
-    const backMs = chance.is(troubles().call) ? chance.int(1000, 8000) : chance.int(5, 60)
+    const backMs = chance.is(faults().call) ? chance.int(1000, 8000) : chance.int(5, 60)
     return new Promise((resolve, reject) => {
       const pending: Pending = { written: false, reject }
-      this.line.pending.add(pending)
+      this.connection.pending.add(pending)
       const settle = (end: () => void) => {
-        if (!this.line.pending.delete(pending)) return
+        if (!this.connection.pending.delete(pending)) return
         cancel()
         end()
       }
-      const cancel = schedule.timer(READ_PATIENCE_MS, this.line.actor, 'no response', () =>
+      const cancel = schedule.timer(READ_PATIENCE_MS, this.connection.actor, 'no response', () =>
         settle(() => reject(disconnected(false)))
       )
       schedule.after(chance.int(2, 30), null, 'read', () => {
         const seen = look(books.deals.get(contractId ?? '') as Deal)
-        this.line.deliver(backMs, 'read', () => settle(() => resolve(seen)))
+        this.connection.deliver(backMs, 'read', () => settle(() => resolve(seen)))
       })
     })
   }

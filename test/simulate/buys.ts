@@ -3,7 +3,7 @@ import { Big } from 'big.js'
 import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
 import type { Deal } from './books.ts'
 import type { BuyFate, Chance } from './chance.ts'
-import { announce, type BrokerWorld, refusal, type SimulatedLine } from './line.ts'
+import { announce, type BrokerWorld, refusal, type SimulatedConnection } from './connection.ts'
 
 interface Written {
   account: BrokerAccount
@@ -46,7 +46,7 @@ interface Way {
   timeOut(): void
   /** The response comes, now or after so long. */
   notify(ms?: number): (deal: Deal) => void
-  /** The line breaks. */
+  /** The connection breaks. */
   cut(): void
   /** The sender is frozen for so long, its request with it. */
   freeze(ms: number): void
@@ -131,8 +131,8 @@ export function waitMs(chance: Chance, often: number): number {
 }
 
 /** Lets a written request's fate happen. */
-export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): void {
-  const { world, generation } = line
+export function meetFate(connection: SimulatedConnection, fate: BuyFate, written: Written): void {
+  const { world, generation } = connection
   const { chance, counts, schedule } = world
   counts.add(`buy: ${fate}`)
   schedule.note('', () => `written for ${written.account.accountId}: ${fate}`)
@@ -154,15 +154,15 @@ export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): 
     },
     run(ms, then = () => {}, changes = {}) {
       const execute = () => {
-        // A line that broke while the request was on its way may have taken it along.
-        const broke = line.generation !== generation && ms < BROKER_TIMEOUT_MS && chance.is(0.5)
+        // A connection that broke while the request was on its way may have taken it along.
+        const broke = connection.generation !== generation && ms < BROKER_TIMEOUT_MS && chance.is(0.5)
         if (broke) counts.add('buy: lost on its way')
         else if (now < world.downUntil || schedule.now < world.downUntil) counts.add('buy: broker was down')
         else then(purchase(world, written, { writtenAt: now, ...changes }))
       }
       const label = `execute ${written.account.accountId}`
       schedule.after(wayMs + ms, null, label, () => {
-        if (!line.actor.dead || !written.waiting() || chance.is(0.5)) return execute()
+        if (!connection.actor.dead || !written.waiting() || chance.is(0.5)) return execute()
         counts.add('buy: sent on for a dead process')
         schedule.after(chance.int(100, KERNEL_MS), null, label, execute)
       })
@@ -182,7 +182,7 @@ export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): 
       // One that died or is frozen does not break it off. While its sender lives and does not, a connection holds
       // what it likes.
       schedule.after(written.givesUpAt - now, null, 'held no longer', () => {
-        const { dead, frozenUntil } = line.actor
+        const { dead, frozenUntil } = connection.actor
         if (dead || frozenUntil > schedule.now) reset()
         else schedule.after(HELD_LONGER_MS, null, 'held no longer', reset)
       })
@@ -200,8 +200,8 @@ export function meetFate(line: SimulatedLine, fate: BuyFate, written: Written): 
     refuseLists: ms => void world.spentUntil.set(written.account.accountId, now + ms),
     timeOut: () => written.refused(refusal('BROKER_UPSTREAM', 'Timeout', { ran: 'unknown' }), BROKER_TIMEOUT_MS),
     notify: ms => deal => written.done(deal, ms ?? chance.int(3, 60)),
-    cut: () => line.cut(chance.int(20, chance.is(0.8) ? 300 : 3000)),
-    freeze: ms => world.freeze(line.actor, ms)
+    cut: () => connection.cut(chance.int(20, chance.is(0.8) ? 300 : 3000)),
+    freeze: ms => world.freeze(connection.actor, ms)
   })
 }
 

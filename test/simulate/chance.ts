@@ -41,7 +41,7 @@ export class Chance {
 }
 
 /** What may go wrong, and how often. Probabilities are per occasion, weights relative. */
-export interface Troubles {
+export interface FaultRates {
   /** Lives for each account, and the most that begin in a virtual second. */
   livesOfAccount: number
   livesPerSecond: number
@@ -120,7 +120,7 @@ export type BuyFate =
   | 'lost response, unreadable'
   | 'frozen before the write'
 
-const usual: Troubles = {
+const usual: FaultRates = {
   livesOfAccount: 1,
   // As many as the processes can serve, for then statements serve the most lives each.
   livesPerSecond: 2500,
@@ -179,7 +179,7 @@ const usual: Troubles = {
   calmAfterMs: 40_000
 }
 
-const times = (factor: number, fates: BuyFate[]): Troubles['buys'] => {
+const times = (factor: number, fates: BuyFate[]): FaultRates['buys'] => {
   const buys = { ...usual.buys }
   for (const fate of fates) buys[fate] *= factor
   return buys
@@ -195,9 +195,9 @@ const doubts: BuyFate[] = [
   'time-out, run late'
 ]
 
-// Trouble puts looks off until nothing can come too late for them any more: what a mode concentrates on is looked into
-// in peace.
-const prompt: Troubles = { ...usual, calmAfterMs: 15_000 }
+// Faults delay the resolution of orders in doubt until nothing can come too late for it any more: what a mode concentrates on is checked
+// in a calm world.
+const prompt: FaultRates = { ...usual, calmAfterMs: 15_000 }
 
 /** What a simulation concentrates on. */
 export const modes = {
@@ -280,7 +280,7 @@ export const modes = {
     buys: { ...times(1 / 4, fates.slice(1)), 'lost request, bought by the trader after': 0 },
     outage: 1 / 100
   }
-} as const satisfies Record<string, Troubles>
+} as const satisfies Record<string, FaultRates>
 
 export type SimulationMode = keyof typeof modes
 
@@ -304,10 +304,10 @@ export function dialectOf(seed: number, mode: SimulationMode): DialectName {
 // accounts beyond that, or a network that fails every few seconds, wait longer for it than a simulation lasts.
 const FRAMED_NEXT = { lives: 1000, disconnect: 1 / 400 }
 
-/** The troubles of a mode in a dialect. */
-export function troublesOf(mode: SimulationMode, dialect: DialectName): Troubles {
-  const troubles: Troubles = modes[mode]
-  return troubles.frames && dialect === 'next' ? { ...troubles, disconnect: FRAMED_NEXT.disconnect } : troubles
+/** The faults of a mode in a dialect. */
+export function faultRatesOf(mode: SimulationMode, dialect: DialectName): FaultRates {
+  const faults: FaultRates = modes[mode]
+  return faults.frames && dialect === 'next' ? { ...faults, disconnect: FRAMED_NEXT.disconnect } : faults
 }
 
 /** How many of `lives` one simulation of a mode takes. */

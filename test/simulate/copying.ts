@@ -43,13 +43,14 @@ interface SimulatedCopy {
 }
 
 /** What is wrong with the copies, a sentence each. */
-export async function copyLies(database: Database, books: WorldBooks): Promise<string[]> {
-  const lies: string[] = []
+export async function copyViolations(database: Database, books: WorldBooks): Promise<string[]> {
+  const violations: string[] = []
   const twice = await database.look<{ follow_id: string; copied_from: string; many: string }>(
     `select follow_id, copied_from, count(*) as many from orders where copied_from is not null
       group by follow_id, copied_from having count(*) > 1`
   )
-  for (const { follow_id, copied_from, many } of twice) lies.push(`${follow_id} has ${many} copies of ${copied_from}`)
+  for (const { follow_id, copied_from, many } of twice)
+    violations.push(`${follow_id} has ${many} copies of ${copied_from}`)
   // Nobody begins or stops to follow while a simulation runs, and a wide limit pauses nobody. A job that comes twice may
   // count an order as skipped twice.
   const missing = await database.look<{ id: string; bought: string; copies: string; skipped: number }>(
@@ -61,24 +62,24 @@ export async function copyLies(database: Database, books: WorldBooks): Promise<s
       where bought > copies + skipped or copies > bought`
   )
   for (const { id, bought, copies, skipped } of missing)
-    lies.push(`${id} has ${copies} copies and ${skipped} skipped ones of its leader's ${bought} orders`)
+    violations.push(`${id} has ${copies} copies and ${skipped} skipped ones of its leader's ${bought} orders`)
   const sums = await database.look<{ id: string; pnl: string; made: string }>(
     `select f.id, f.pnl, coalesce(sum(o.pnl), 0) as made from follows f left join orders o on o.follow_id = f.id and o.phase = 'closed'
       group by f.id having f.pnl <> coalesce(sum(o.pnl), 0) or f.since_pnl <> coalesce(sum(o.pnl), 0)`
   )
-  for (const { id, pnl, made } of sums) lies.push(`${id} says that its copies made ${pnl}, they made ${made}`)
+  for (const { id, pnl, made } of sums) violations.push(`${id} says that its copies made ${pnl}, they made ${made}`)
   const open = await database.look<{ id: string }>(
     `select c.id from orders c join orders l on l.id = c.copied_from join follows f on f.id = c.follow_id
       where c.phase = 'open' and l.phase = 'closed' and l.closed_early and f.mirror_closes`
   )
-  for (const { id } of open) lies.push(`${id} is open, and its leader closed the order`)
-  lies.push(...(await lossesAboveLimits(database, books)))
-  return lies
+  for (const { id } of open) violations.push(`${id} is open, and its leader closed the order`)
+  violations.push(...(await lossesAboveLimits(database, books)))
+  return violations
 }
 
 /** Follows that lost more than their limit at any moment, by when the broker ended their contracts. */
 async function lossesAboveLimits(database: Database, books: WorldBooks): Promise<string[]> {
-  const lies: string[] = []
+  const violations: string[] = []
   const copies = await database.look<SimulatedCopy>(
     `select o.id, o.follow_id, o.copied_from, o.broker_order_id, o.pnl from orders o join follows f on f.id = o.follow_id
       where f.base_balance = ${NARROW_BASE} and o.phase = 'closed' order by o.id`
@@ -92,9 +93,9 @@ async function lossesAboveLimits(database: Database, books: WorldBooks): Promise
     for (const { pnl } of ended) {
       made = made.plus(pnl)
       if (made.plus(limit).gte(0)) continue
-      lies.push(`${follow} lost ${made.times(-1).toFixed()}, and its limit is ${limit.toFixed()}`)
+      violations.push(`${follow} lost ${made.times(-1).toFixed()}, and its limit is ${limit.toFixed()}`)
       break
     }
   }
-  return lies
+  return violations
 }

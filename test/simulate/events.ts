@@ -34,7 +34,7 @@ const RIGHT: Record<string, RegExp> = {
 }
 
 /** What the log has that is not so, and what it lacks; a sentence each. */
-export function* eventLies(
+export function* eventViolations(
   events: readonly LoggedEvent[],
   orders: readonly { id: string; phase: string }[]
 ): Iterable<string> {

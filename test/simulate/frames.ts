@@ -9,10 +9,10 @@ import type { DialectName } from '../support/dialects.ts'
 import type { Deal } from './books.ts'
 import { meetFate } from './buys.ts'
 import type { Actor } from './clock.ts'
-import { announce, type BrokerWorld, type Pending, SimulatedLine } from './line.ts'
+import { announce, type BrokerWorld, type Pending, SimulatedConnection } from './connection.ts'
+import { spoiled } from './invalid-states.ts'
+import { receiptOf, rowOf, stateOf } from './messages.ts'
 import { Socket, type SocketPeer, serveSockets } from './socket.ts'
-import { receiptOf, rowOf, stateOf } from './speech.ts'
-import { spoiled } from './spoiling.ts'
 
 type SimulatedBody = Record<string, unknown>
 
@@ -27,40 +27,40 @@ export function openFramedBrokers(
   world: BrokerWorld,
   actor: Actor,
   { config, log, dialect }: { config: Config; log: Log; dialect: DialectName }
-): Brokers & { line: SimulatedLine } {
-  const line = new SimulatedLine(world, actor)
+): Brokers & { connection: SimulatedConnection } {
+  const connection = new SimulatedConnection(world, actor)
   const brokers = openBrokers({ ...config, brokerDialect: dialect }, log)
-  return { line, ...brokers }
+  return { connection, ...brokers }
 }
 
 /** Serves the sockets and the REST calls of whoever runs now. */
 export function serveFrames(world: BrokerWorld, dialect: DialectName): void {
-  const lineOfNow = () => [...world.lines].find(({ actor }) => actor === world.schedule.current)
-  const calls = new Map<SimulatedLine, number[]>()
+  const connectionOfNow = () => [...world.connections].find(({ actor }) => actor === world.schedule.current)
+  const calls = new Map<SimulatedConnection, number[]>()
 
   serveSockets(async url => {
-    const line = lineOfNow()
-    if (!line) throw new Error('its process is gone')
-    await reached(line)
+    const connection = connectionOfNow()
+    if (!connection) throw new Error('its process is gone')
+    await reached(connection)
     const { pathname, searchParams } = new URL(url)
     const accountId = pathname.startsWith('/account/') ? pathname.split('/').at(2) : undefined
-    const ofAccount = [...line.served].filter(each => (each as ServedFrames).account?.accountId === accountId)
+    const ofAccount = [...connection.served].filter(each => (each as ServedFrames).account?.accountId === accountId)
     if (dialect === 'next' && accountId && ofAccount.length >= SOCKETS_OF_USER) throw new Error('too many sockets')
     const appId = searchParams.get('app_id') ?? searchParams.get('app') ?? ''
     const socket = new Socket()
-    socket.peer = new ServedFrames({ line, socket, dialect, appId, accountId })
+    socket.peer = new ServedFrames({ connection, socket, dialect, appId, accountId })
     return socket
   })
 
   // The newer dialect buys its addresses over REST.
   globalThis.fetch = (async (url: string, { headers }: { headers: Record<string, string> }) => {
-    const line = lineOfNow()
-    if (!line) throw new Error('its process is gone')
-    await reached(line)
+    const connection = connectionOfNow()
+    if (!connection) throw new Error('its process is gone')
+    await reached(connection)
     // That call only checks whether the broker can be reached.
     if (!url.includes('/options/')) return { status: 404, body: null }
-    const recent = (calls.get(line) ?? []).filter(at => at > world.schedule.now - 60_000)
-    calls.set(line, [...recent, world.schedule.now])
+    const recent = (calls.get(connection) ?? []).filter(at => at > world.schedule.now - 60_000)
+    calls.set(connection, [...recent, world.schedule.now])
     const responseOf = (status: number, body: object) => ({
       status,
       body: [new TextEncoder().encode(JSON.stringify(body))]
@@ -84,12 +84,12 @@ export function serveFrames(world: BrokerWorld, dialect: DialectName): void {
 export const APP_HEADER = 'app-id'
 
 /** Waits until the broker can be reached, not for ever. */
-async function reached(line: SimulatedLine): Promise<void> {
-  const { schedule, chance } = line.world
+async function reached(connection: SimulatedConnection): Promise<void> {
+  const { schedule, chance } = connection.world
   const after = (ms: number) =>
-    new Promise<void>(resolve => schedule.onGrid(ms, GRID_MS, line.actor, 'connects', () => resolve()))
+    new Promise<void>(resolve => schedule.onGrid(ms, GRID_MS, connection.actor, 'connects', () => resolve()))
   await after(chance.int(1, 20))
-  const waitMs = line.upAt - schedule.now
+  const waitMs = connection.upAt - schedule.now
   if (waitMs <= 0) return
   if (waitMs > 9000 || chance.is(0.5)) throw new Error('ECONNREFUSED')
   await after(waitMs + chance.int(5, 300))
@@ -97,7 +97,7 @@ async function reached(line: SimulatedLine): Promise<void> {
 
 /** One connection, as the broker sees it. */
 class ServedFrames implements SocketPeer {
-  readonly line: SimulatedLine
+  readonly connection: SimulatedConnection
   readonly #socket: Socket
   readonly #dialect: DialectName
   readonly #appId: string
@@ -108,29 +108,29 @@ class ServedFrames implements SocketPeer {
   readonly #streams = new Map<string, { id: string; reqId: unknown; listener?: ContractListener }>()
 
   constructor(given: {
-    line: SimulatedLine
+    connection: SimulatedConnection
     socket: Socket
     dialect: DialectName
     appId: string
     accountId: string | undefined
   }) {
-    this.line = given.line
+    this.connection = given.connection
     this.#socket = given.socket
     this.#dialect = given.dialect
     this.#appId = given.appId
     if (given.accountId) this.account = { accountId: given.accountId, appId: given.appId }
-    this.line.served.add(this)
+    this.connection.served.add(this)
   }
 
   receive(text: string): void {
     const frame = JSON.parse(text) as SimulatedBody
     if (frame.buy !== undefined) return void this.#buy(frame)
-    const { schedule, chance, counts, troubles, spentUntil, books } = this.line.world
+    const { schedule, chance, counts, faults, spentUntil, books } = this.connection.world
     const call = ['authorize', ...Object.keys(this.#calls)].find(name => frame[name] !== undefined) as string
     const lists = call === 'portfolio' || call === 'statement' || call === 'profit_table'
-    const slow = chance.is(troubles().call)
+    const slow = chance.is(faults().call)
     const refuses =
-      chance.is(troubles().call) && !['authorize', 'ping', 'time', 'forget', 'website_status'].includes(call)
+      chance.is(faults().call) && !['authorize', 'ping', 'time', 'forget', 'website_status'].includes(call)
     schedule.after(chance.int(2, 30), null, call, () => {
       if (this.#over && call !== 'sell') return
       const spent = lists && schedule.now < (spentUntil.get(this.account?.accountId ?? '') ?? 0)
@@ -139,7 +139,7 @@ class ServedFrames implements SocketPeer {
         return void this.#refuse(frame, 'RateLimit')
       }
       const read = this.#calls[call]
-      if (call !== 'authorize' && this.#token !== undefined && this.line.world.revoked.has(this.#token))
+      if (call !== 'authorize' && this.#token !== undefined && this.connection.world.revoked.has(this.#token))
         return void this.#refuse(frame, 'AuthorizationRequired')
       const body = read?.(frame, books)
       if (typeof body === 'string') this.#refuse(frame, body)
@@ -149,7 +149,7 @@ class ServedFrames implements SocketPeer {
 
   ended(): void {
     this.#over = true
-    this.line.served.delete(this)
+    this.connection.served.delete(this)
     for (const pending of this.#pending) pending.reset?.()
     for (const [contractId, { listener }] of this.#streams) this.#unfollow(contractId, listener)
     this.#streams.clear()
@@ -157,9 +157,9 @@ class ServedFrames implements SocketPeer {
 
   /** The network takes the connection away. */
   drop(): void {
-    const { schedule, chance } = this.line.world
+    const { schedule, chance } = this.connection.world
     this.ended()
-    schedule.after(chance.int(0, 20), this.line.actor, 'disconnected', () => this.#socket.terminate())
+    schedule.after(chance.int(0, 20), this.connection.actor, 'disconnected', () => this.#socket.terminate())
   }
 
   /** A contract of the account was sold: sent to whoever subscribed to movements. */
@@ -175,14 +175,14 @@ class ServedFrames implements SocketPeer {
   readonly #calls: Record<string, (frame: SimulatedBody, books: BrokerWorld['books']) => SimulatedBody | string> = {
     authorize: ({ authorize }) => {
       const token = authorize as string
-      const accountId = this.line.world.accountOf.get(token)
-      if (!accountId || this.line.world.revoked.has(token)) return 'InvalidToken'
+      const accountId = this.connection.world.accountOf.get(token)
+      if (!accountId || this.connection.world.revoked.has(token)) return 'InvalidToken'
       this.#token = token
       this.account = { accountId, appId: this.#appId }
       return { loginid: accountId, is_virtual: 1, currency: 'USD' }
     },
     ping: () => ({ ping: 'pong' }),
-    time: (_, books) => ({ time: books.epoch(this.line.world.schedule.now) }),
+    time: (_, books) => ({ time: books.epoch(this.connection.world.schedule.now) }),
     website_status: () => ({ site_status: 'up' }),
     trading_times: () => ({ markets: [] }),
     balance: () => ({
@@ -203,7 +203,7 @@ class ServedFrames implements SocketPeer {
       return {}
     },
     proposal_open_contract: frame => {
-      const { books } = this.line.world
+      const { books } = this.connection.world
       const deal = books.deals.get(String(frame.contract_id))
       if (!deal || deal.accountId !== this.account?.accountId) return {}
       if (frame.subscribe === 1 && !deal.sale) this.#follow(deal, frame.req_id)
@@ -220,37 +220,37 @@ class ServedFrames implements SocketPeer {
       )
     }),
     sell: frame => {
-      const { books, schedule, counts } = this.line.world
+      const { books, schedule, counts } = this.connection.world
       const deal = books.deals.get(String(frame.sell)) as Deal
       const sold = schedule.now < deal.endsAt && books.sell(deal, schedule.now, true)
       counts.add(sold ? 'sale' : 'sale: too late')
       if (!sold) return 'InvalidSellContractProposal'
-      announce(this.line.world, deal)
+      announce(this.connection.world, deal)
       return { contract_id: Number(deal.id), sold_for: deal.sale!.price, transaction_id: Number(`${deal.id}2`) }
     }
   }
 
   #rows(list: 'portfolio' | 'statement' | 'profit_table', shows: (deal: Deal) => boolean): SimulatedBody[] {
-    const { books, schedule } = this.line.world
+    const { books, schedule } = this.connection.world
     const deals = books.of(this.account?.accountId ?? '').filter(deal => deal.visibleAt <= schedule.now && shows(deal))
     return deals.map(deal => rowOf(list, deal, books)).reverse()
   }
 
   #stateOf(deal: Deal): SimulatedBody {
-    const { world } = this.line
+    const { world } = this.connection
     return spoiled(world, deal, stateOf(world.books, deal, this.#dialect))
   }
 
   #buy(frame: SimulatedBody): void {
-    const { line, account } = this
-    const { world } = line
-    const { schedule, chance, troubles } = world
+    const { connection, account } = this
+    const { world } = connection
+    const { schedule, chance, faults } = world
     if (!account) return void this.#refuse(frame, 'AuthorizationRequired')
     if (this.#token !== undefined && world.revoked.has(this.#token))
       return void this.#refuse(frame, 'AuthorizationRequired')
-    const fate = chance.weighted(troubles().buys)
+    const fate = chance.weighted(faults().buys)
     world.watchHalts({ appId: account.appId, asset: contractOf(frame).asset })
-    const responded = world.books.written(account.accountId, { at: schedule.now, by: line.actor.name })
+    const responded = world.books.written(account.accountId, { at: schedule.now, by: connection.actor.name })
     let waiting = true
     const pending: Pending = { written: true, reject() {} }
     this.#pending.add(pending)
@@ -258,7 +258,7 @@ class ServedFrames implements SocketPeer {
       waiting = false
       this.#pending.delete(pending)
     }
-    meetFate(line, fate, {
+    meetFate(connection, fate, {
       account: { ...account, token: async () => '' },
       contract: contractOf(frame),
       givesUpAt: schedule.now + PATIENCE_MS,
@@ -292,12 +292,16 @@ class ServedFrames implements SocketPeer {
       // A stream that ends is reported with an error, or not at all.
       lost: () => this.#lose(deal.id)
     }
-    this.line.listen(deal.id, listener)
+    this.connection.listen(deal.id, listener)
     return this.#stream(deal.id, reqId, listener)
   }
 
   #stream(name: string, reqId: unknown, listener?: ContractListener): { id: string } {
-    const stream = { id: this.line.world.chance.int(1e15, 9e15).toString(16), reqId, ...(listener ? { listener } : {}) }
+    const stream = {
+      id: this.connection.world.chance.int(1e15, 9e15).toString(16),
+      reqId,
+      ...(listener ? { listener } : {})
+    }
     this.#streams.set(name, stream)
     return stream
   }
@@ -327,9 +331,9 @@ class ServedFrames implements SocketPeer {
   }
 
   #unfollow(contractId: string, listener: ContractListener | undefined): void {
-    const listeners = this.line.follows.get(contractId)
+    const listeners = this.connection.follows.get(contractId)
     if (listener) listeners?.delete(listener)
-    if (listeners?.size === 0) this.line.follows.delete(contractId)
+    if (listeners?.size === 0) this.connection.follows.delete(contractId)
   }
 
   /** Responds to a call; `then` runs right before, and may name the stream that the response opens. */
@@ -341,7 +345,7 @@ class ServedFrames implements SocketPeer {
     then: () => string | undefined = () => undefined
   ): void {
     const plain = call === 'ping' || call === 'time' || call === 'forget'
-    this.line.deliver(ms, call, () => {
+    this.connection.deliver(ms, call, () => {
       if (this.#over) return
       const id = then() ?? this.#streams.get(call === 'transaction' ? call : String(frame.contract_id))?.id
       const subscription = frame.subscribe === 1 && id ? { subscription: { id } } : {}
@@ -351,7 +355,7 @@ class ServedFrames implements SocketPeer {
   }
 
   #refuse(frame: SimulatedBody, code: string, ms = 10, then = () => {}): void {
-    this.line.deliver(ms, `refused ${code}`, () => {
+    this.connection.deliver(ms, `refused ${code}`, () => {
       if (this.#over) return
       then()
       this.#socket.arrive({ error: { code, message: `The broker said ${code}.` }, req_id: frame.req_id })
@@ -359,7 +363,7 @@ class ServedFrames implements SocketPeer {
   }
 
   #send(frame: SimulatedBody, ms: number): void {
-    this.line.deliver(ms, 'frame', () => this.#over || this.#socket.arrive(frame))
+    this.connection.deliver(ms, 'frame', () => this.#over || this.#socket.arrive(frame))
   }
 }
 

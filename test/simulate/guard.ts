@@ -1,7 +1,7 @@
 // What a guard of an order's life or of the event log is, and how it is taken out: edits of the source, statements on the
 // simulation's database, or both where one guard backs another and either alone would do.
 import type { DialectName } from '../support/dialects.ts'
-import type { SimulationMode, Troubles } from './chance.ts'
+import type { FaultRates, SimulationMode } from './chance.ts'
 
 export interface Edit {
   file: string
@@ -29,7 +29,7 @@ export interface SimulatedGuard extends Gap {
   dialect?: DialectName
   /** What the simulation that misses the guard concentrates on. */
   mode: SimulationMode
-  buys?: Partial<Troubles['buys']>
+  buys?: Partial<FaultRates['buys']>
   /** Lives of one simulation. */
   lives: number
   /** Found so fast that every run of the tests looks for it. */

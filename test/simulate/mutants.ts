@@ -95,9 +95,9 @@ function unharmed(request: LivesRequest): Promise<LifeVerdict> {
 }
 
 /** What went wrong; that little was bought may have been the seed's bad luck. */
-function complaintOf({ report, lies, trouble }: LifeVerdict): string | undefined {
+function complaintOf({ report, violations, errors }: LifeVerdict): string | undefined {
   const [finding] = report.findings
-  return finding ? `${finding.kind}: ${finding.what}` : (lies[0] ?? trouble[0])
+  return finding ? `${finding.kind}: ${finding.what}` : (violations[0] ?? errors[0])
 }
 
 export const lineOf = ({ guard, seed, lives, what }: Caught): string =>

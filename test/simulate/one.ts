@@ -1,19 +1,19 @@
 // One seed in a process of its own: `one.ts <options as JSON>`; its verdict is a line of JSON on stdout.
-import { troublesOf } from './chance.ts'
+import { faultRatesOf } from './chance.ts'
 import { makeFollows } from './copying.ts'
 import type { LivesRequest } from './run.ts'
 import { makeDatabase } from './setup.ts'
 import './hooks.ts'
 
 const { admin, seed, lives, mode, dialect, buys, sql, traced } = JSON.parse(process.argv[2] ?? '{}') as LivesRequest
-const usual = troublesOf(mode, dialect)
-const troubles = { ...usual, buys: { ...usual.buys, ...buys } }
-const accounts = Math.ceil(lives / troubles.livesOfAccount)
+const usual = faultRatesOf(mode, dialect)
+const faults = { ...usual, buys: { ...usual.buys, ...buys } }
+const accounts = Math.ceil(lives / faults.livesOfAccount)
 const { url, parties, drop } = await makeDatabase(admin, {
   name: `sim_${process.pid}`,
   accounts,
   dialect,
-  sql: [...(troubles.copying ? [makeFollows] : []), ...(sql ?? [])]
+  sql: [...(faults.copying ? [makeFollows] : []), ...(sql ?? [])]
 })
 const { simulate } = await import('./world.ts')
 const verdict = await simulate({
@@ -22,7 +22,7 @@ const verdict = await simulate({
   dialect,
   url,
   parties,
-  troubles,
+  faults,
   traced,
   audit: mode === 'frozen'
 })

@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import { parseArgs, promisify } from 'node:util'
 import { summary } from '../support/auditor.ts'
 import { type DialectName, dialects } from '../support/dialects.ts'
-import { dialectOf, livesOf, modeOf, modes, type SimulationMode, type Troubles } from './chance.ts'
+import { dialectOf, type FaultRates, livesOf, modeOf, modes, type SimulationMode } from './chance.ts'
 import type { Edit } from './guard.ts'
 import { withServers } from './server.ts'
 import type { LifeVerdict } from './verdict.ts'
@@ -26,7 +26,7 @@ export interface LivesRequest {
   mode: SimulationMode
   dialect: DialectName
   /** Fates of purchases that are to come up more often, or less. */
-  buys?: Partial<Troubles['buys']>
+  buys?: Partial<FaultRates['buys']>
   /** Statements that change the simulation's database before it begins. */
   sql?: string[]
   /** Ids whose record the verdict is to hold. */
@@ -62,7 +62,7 @@ export function describe({
   dialect,
   ...verdict
 }: LifeVerdict & Pick<LivesRequest, 'mode' | 'dialect'>): string {
-  const { lives, ms, hash, report, lies, trouble, excused, events, statements, virtualMs, good } = verdict
+  const { lives, ms, hash, report, violations, errors, excused, events, statements, virtualMs, good } = verdict
   const speed = Math.round((lives / ms) * 1000)
   const frozen = excused.contracts > 0 ? `, ${excused.contracts} sent by a frozen process` : ''
   const lines = [
@@ -70,9 +70,9 @@ export function describe({
   ]
   for (const { kind, what, orderId, contractId } of report.findings.slice(0, 10))
     lines.push(`  ${kind}: order ${orderId}, contract ${contractId} ${what}`)
-  for (const lie of lies.slice(0, 10)) lines.push(`  lie: ${lie}`)
-  for (const each of trouble) lines.push(`  error: ${each}`)
-  if (!good && report.findings.length + lies.length + trouble.length === 0)
+  for (const violation of violations.slice(0, 10)) lines.push(`  violation: ${violation}`)
+  for (const each of errors) lines.push(`  error: ${each}`)
+  if (!good && report.findings.length + violations.length + errors.length === 0)
     lines.push('  nothing is wrong, but too little was bought to show it')
   return lines.join('\n')
 }
@@ -120,10 +120,10 @@ async function main(): Promise<number> {
 }
 
 /** Lives a seed that failed again, for the record of the first order, contract or client that has to do with it. */
-async function printTrace(request: LivesRequest, { report, lies }: LifeVerdict): Promise<void> {
+async function printTrace(request: LivesRequest, { report, violations }: LifeVerdict): Promise<void> {
   const [{ orderId, contractId } = {}] = report.findings
-  const [lie = ''] = lies
-  const traced = [orderId, contractId, ...(orderId || contractId ? [] : lie.split(' ', 1))].flatMap(id => id || [])
+  const [first = ''] = violations
+  const traced = [orderId, contractId, ...(orderId || contractId ? [] : first.split(' ', 1))].flatMap(id => id || [])
   if (traced.length === 0) return
   const { trace } = await runSeed({ ...request, traced })
   console.log(`seed ${request.seed}, what happened to ${traced.join(' and ')}:`)
@@ -171,7 +171,7 @@ async function runMany(
   console.log(
     `${lived} lives of ${verdicts.length} seeds in ${seconds.toFixed(0)} s (${(lived / seconds).toFixed(0)}/s): ` +
       `${sum(v => v.report.doubled)} doubled, ${sum(v => v.report.lost)} lost, ${sum(v => v.report.late)} late, ` +
-      `${sum(v => v.report.money)} money, ${sum(v => v.report.stuck)} without end, ${sum(v => v.lies.length)} lies; ` +
+      `${sum(v => v.report.money)} money, ${sum(v => v.report.stuck)} without end, ${sum(v => v.violations.length)} violations; ` +
       `${sum(v => v.excused.contracts)} sent by frozen processes, of which ${sum(v => v.excused.unknown)} only the audit knows`
   )
   if (bad > 0) console.log(`${bad} seeds FAILED`)

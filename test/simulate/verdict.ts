@@ -7,7 +7,7 @@ import type { Counts } from './chance.ts'
 import type { ClientLife } from './clients.ts'
 import type { Schedule } from './clock.ts'
 import type { Database } from './database.ts'
-import { eventLies, LOGGED, type LoggedEvent } from './events.ts'
+import { eventViolations, LOGGED, type LoggedEvent } from './events.ts'
 
 export interface LifeVerdict {
   seed: number
@@ -16,7 +16,7 @@ export interface LifeVerdict {
   hash: string
   report: AuditReport
   /** Clients that received what is not so. */
-  lies: string[]
+  violations: string[]
   /** Contracts bought after their sender froze, and how many of them only the service's audit knows. */
   excused: { contracts: number; unknown: number }
   counts: Record<string, number>
@@ -25,7 +25,7 @@ export interface LifeVerdict {
   virtualMs: number
   ms: number
   /** Errors that no fault explains. */
-  trouble: string[]
+  errors: string[]
   good: boolean
   /** What was recorded of the ids that were requested. */
   trace: string[]
@@ -47,16 +47,16 @@ export async function verdictOf(end: {
   /** How far the database's clock may be from where it was, ms. */
   clockMs: number
   /** What the world found wrong by itself: orders that made no progress without a reason, copies. */
-  lies: string[]
+  violations: string[]
   schedule: Schedule
   database: Database
   books: WorldBooks
   lives: ClientLife[]
   counts: Counts
-  trouble: string[]
+  errors: string[]
   alarms: Alarm[]
 }): Promise<Omit<LifeVerdict, 'ms' | 'trace'>> {
-  const { schedule, database, books, lives, counts, trouble } = end
+  const { schedule, database, books, lives, counts, errors } = end
   const orders = await database.look<AuditedOrder>('select * from orders order by id')
   const found = await database.look<{ kind: string; broker_order_id: string }>(
     'select kind, broker_order_id from contract_breaks order by id'
@@ -83,33 +83,35 @@ export async function verdictOf(end: {
   report.late = report.findings.filter(({ kind }) => kind === 'late').length
   const mismatches = found.filter(({ kind }) => kind === 'MISMATCH').length
   const falseAlarms = [...reported].filter(id => !excused.has(id) && !foreign.has(id)).length
-  const lies = [...liesOf(lives, orders), ...books.breaches, ...end.lies]
-  lies.push(...eventLies(await database.look<LoggedEvent>(LOGGED), orders))
-  if (mismatches > 0) lies.push(`the audit reported ${mismatches} orders whose figures are right`)
-  if (falseAlarms > 0) lies.push(`the audit reported ${falseAlarms} contracts that have their order`)
+  const violations = [...violationsOf(lives, orders), ...books.breaches, ...end.violations]
+  violations.push(...eventViolations(await database.look<LoggedEvent>(LOGGED), orders))
+  if (mismatches > 0) violations.push(`the audit reported ${mismatches} orders whose figures are right`)
+  if (falseAlarms > 0) violations.push(`the audit reported ${falseAlarms} contracts that have their order`)
   const owners = new Map(orders.map(({ broker_order_id, id }) => [broker_order_id, id]))
   for (const { orderId, contractId = '' } of end.alarms)
-    if (owners.get(contractId) === orderId) lies.push(`${orderId} was reported without its contract ${contractId}`)
+    if (owners.get(contractId) === orderId)
+      violations.push(`${orderId} was reported without its contract ${contractId}`)
   for (const order of orders) schedule.note(`${order.id} ${order.phase} ${order.broker_order_id} ${order.pnl}\n`)
   return {
     seed: end.seed,
     lives: lives.length,
     hash: schedule.digest(),
     report,
-    lies,
+    violations,
     excused: { contracts: excused.size, unknown: report.reported },
     counts: counts.all(),
     events: schedule.events,
     statements: database.statements,
     virtualMs: schedule.now,
-    trouble,
+    errors,
     // A simulation in which little was bought has shown little.
-    good: report.findings.length === 0 && lies.length === 0 && trouble.length === 0 && deals.length > lives.length / 4
+    good:
+      report.findings.length === 0 && violations.length === 0 && errors.length === 0 && deals.length > lives.length / 4
   }
 }
 
 /** What clients received, and what they may not be, against the rows as they ended. */
-function* liesOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> {
+function* violationsOf(lives: ClientLife[], orders: AuditedOrder[]): Iterable<string> {
   const byClient = new Map<string, AuditedOrder>()
   for (const order of orders) {
     // A copy is nobody's request.

@@ -1,4 +1,4 @@
-// One simulation: workers, api processes, clients, broker and database on one virtual time, all troubles included,
+// One simulation: workers, api processes, clients, broker and database on one virtual time, all faults included,
 // until every order has ended; then the books are audited.
 
 import type { ApiServices } from '../../api/operation.ts'
@@ -16,14 +16,14 @@ import type { DialectName } from '../support/dialects.ts'
 import { WorldBooks } from './books.ts'
 import { openSimulatedBrokers } from './broker.ts'
 import { openHub } from './bus.ts'
-import { Chance, Counts, modes, type Troubles } from './chance.ts'
+import { Chance, Counts, type FaultRates, modes } from './chance.ts'
 import { type Api, type ClientLife, live, makeLife } from './clients.ts'
 import { type Actor, clockOf, Schedule, takeOverGlobals } from './clock.ts'
-import { copiesUnderWay, copyLies } from './copying.ts'
+import type { BrokerWorld, SimulatedConnection } from './connection.ts'
+import { copiesUnderWay, copyViolations } from './copying.ts'
 import { openSimulatedDatabase } from './database.ts'
 import { APP_HEADER, openFramedBrokers, serveFrames } from './frames.ts'
 import { HaltWatch, RECOVERED_MS } from './halts.ts'
-import type { BrokerWorld, SimulatedLine } from './line.ts'
 import type { WorldParty } from './setup.ts'
 import { type Alarm, type LifeVerdict, verdictOf } from './verdict.ts'
 
@@ -33,7 +33,7 @@ interface WorldOptions {
   dialect: DialectName
   url: string
   parties: WorldParty[]
-  troubles: Troubles
+  faults: FaultRates
   /** Whether the service's own audit runs as well. */
   audit: boolean
   /** Ids whose record is to be kept in full. */
@@ -64,7 +64,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   schedule.traced = options.traced ?? []
   const counts = new Counts()
   const chance = new Chance(seed)
-  const trouble: string[] = []
+  const errors: string[] = []
   const alarms: Alarm[] = []
   const log = openLog({ level: 'silent', name: 'simulation' })
   const config = {
@@ -79,7 +79,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   }
   const queue = await withoutIntervals(() => openQueue({ url, role: 'sender', log, pool: 1 }))
   let calm = false
-  const troubles = () => (calm ? still : options.troubles)
+  const faults = () => (calm ? still : options.faults)
   const database = await openSimulatedDatabase({
     url,
     schedule,
@@ -88,18 +88,18 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     died() {
       databaseDownUntil = schedule.now + chance.int(300, 8000)
     },
-    wrong: error => void (trouble.length < 5 && trouble.push(error.message)),
+    wrong: error => void (errors.length < 5 && errors.push(error.message)),
     fateOf(actor) {
       if (schedule.now < databaseDownUntil) return 'lost'
-      if (chance.is(troubles().slow)) return 'slow'
-      if (!chance.is(troubles().statement)) return 'done'
+      if (chance.is(faults().slow)) return 'slow'
+      if (!chance.is(faults().statement)) return 'done'
       return actor.dead ? 'done' : chance.weighted({ lost: 4, unknown: 5, 'timed out': 1 })
     }
   })
   takeOverGlobals(schedule, new Chance(seed + 2))
 
-  const lines = new Set<SimulatedLine>()
-  const { clocks, standstillMs } = options.troubles
+  const connections = new Set<SimulatedConnection>()
+  const { clocks, standstillMs } = options.faults
   const books = new WorldBooks({
     offset: chance.int(-clocks.broker, clocks.broker) / 1000,
     showsApps: options.dialect === 'v3'
@@ -117,10 +117,10 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     chance,
     counts,
     books,
-    lines,
+    connections,
     spentUntil: new Map(),
     gone: new Set(),
-    troubles,
+    faults,
     downUntil: 0,
     mayArrive,
     accountOf: new Map(parties.map(({ accountRowId, accountId }) => [accountRowId, accountId])),
@@ -134,12 +134,15 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   }
   const halts = new HaltWatch(parties)
   const breaches: string[] = []
-  if (options.troubles.frames) serveFrames(broker, options.dialect)
-  const hub = openHub({ schedule, chance, counts, lossy: () => troubles().hint })
+  if (options.faults.frames) serveFrames(broker, options.dialect)
+  const hub = openHub({ schedule, chance, counts, lossy: () => faults().hint })
   let databaseDownUntil = 0
   let made = 0
   const apis: Api[] = []
-  const workers = new Map<Actor, { db: Db; line: SimulatedLine; audit: () => Promise<void>; stop(): Promise<void> }>()
+  const workers = new Map<
+    Actor,
+    { db: Db; connection: SimulatedConnection; audit: () => Promise<void>; stop(): Promise<void> }
+  >()
 
   const newActor = (kind: string): Actor => ({
     name: `${kind}${++made}`,
@@ -153,7 +156,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
       error(facts: { err?: Error } & Alarm, message: string) {
         counts.add(`log: ${message}`)
         if (/ responded after the order was decided$/.test(message)) alarms.push(facts)
-        if (facts.err && !('code' in facts.err) && trouble.length < 5) trouble.push(`${actor.name}: ${facts.err.stack}`)
+        if (facts.err && !('code' in facts.err) && errors.length < 5) errors.push(`${actor.name}: ${facts.err.stack}`)
       }
     }) as typeof log
 
@@ -161,7 +164,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
 
   function startWorker(): void {
     const actor = newActor('worker')
-    const { line, ...brokers } = options.troubles.frames
+    const { connection, ...brokers } = options.faults.frames
       ? openFramedBrokers(broker, actor, { config, log, dialect: options.dialect })
       : openSimulatedBrokers(broker, actor)
     const handlers = new Map<string, (jobs: object[]) => Promise<void>>()
@@ -170,11 +173,11 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
       work: async (name: string, _: unknown, run: (jobs: object[]) => Promise<void>) => void handlers.set(name, run)
     }
     // Polling queues that stay empty would only cost time.
-    const used = new Set(options.troubles.copying ? [...usedQueues, 'copy.fanout', 'copy.close'] : usedQueues)
+    const used = new Set(options.faults.copying ? [...usedQueues, 'copy.fanout', 'copy.close'] : usedQueues)
     const fetch: Queue['fetch'] = async (trx, name, limit) => {
       if (!used.has(name)) return []
       const jobs = await queue.fetch(trx, name, limit)
-      if (jobs.length > 0 && chance.is(troubles().repeat)) {
+      if (jobs.length > 0 && chance.is(faults().repeat)) {
         counts.add(`job: ${name} comes twice`)
         await queue.enqueue(
           trx,
@@ -201,7 +204,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     schedule.after(0, actor, 'starts', () => {
       startWork(services).then(
         ({ stop }) =>
-          void workers.set(actor, { db, line, stop, audit: () => handlers.get('orders.audit')!([{ data: {} }]) }),
+          void workers.set(actor, { db, connection, stop, audit: () => handlers.get('orders.audit')!([{ data: {} }]) }),
         // Without the database a worker does not come up; its process ends, and another is started.
         () => crash(actor)
       )
@@ -236,12 +239,12 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
       return
     }
     workers.delete(actor)
-    for (const line of lines) if (line.actor === actor) lines.delete(line)
+    for (const connection of connections) if (connection.actor === actor) connections.delete(connection)
     schedule.after(chance.int(200, 3000), null, 'a worker starts', startWorker)
   }
 
   function freeze(actor: Actor, ms: number): void {
-    const suspended = chance.is(troubles().suspend)
+    const suspended = chance.is(faults().suspend)
     counts.add(`${actor.name.startsWith('api') ? 'api' : 'worker'}: ${suspended ? 'suspended' : 'freeze'}`)
     schedule.note(`freeze ${actor.name} ${ms}\n`)
     actor.frozenUntil = schedule.now + ms
@@ -252,7 +255,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   }
 
   schedule.strike = actor => {
-    const { crash: crashes, freeze: freezes } = troubles()
+    const { crash: crashes, freeze: freezes } = faults()
     // An api's death costs its clients much and the orders little: it is the rarer one.
     const drawn = chance.next() * (actor.name.startsWith('api') ? 3 : 1)
     if (drawn >= crashes + freezes) return true
@@ -284,7 +287,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   function weather(): void {
     if (calm && halts.inForce.length > 0) haltOrResume()
     if (calm) return
-    const { disconnect, outage, forget, revoke, halt } = troubles()
+    const { disconnect, outage, forget, revoke, halt } = faults()
     if (halt > 0 && chance.is(halt)) haltOrResume()
     if (chance.is(revoke)) {
       counts.add('token: refused from now on')
@@ -292,7 +295,8 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     }
     if (chance.is(clocks.jump)) jump()
     if (chance.is(forget)) database.dies = true
-    for (const line of lines) if (chance.is(disconnect)) line.cut(chance.int(20, chance.is(0.8) ? 500 : 8000))
+    for (const connection of connections)
+      if (chance.is(disconnect)) connection.cut(chance.int(20, chance.is(0.8) ? 500 : 8000))
     if (chance.is(outage)) {
       counts.add('database: away')
       databaseDownUntil = schedule.now + chance.int(500, 12_000)
@@ -301,7 +305,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
       counts.add('broker: down')
       const ms = chance.int(1000, 30_000)
       broker.downUntil = schedule.now + ms
-      for (const line of lines) line.cut(ms)
+      for (const connection of connections) connection.cut(ms)
     }
     schedule.after(1000, null, 'weather', weather)
   }
@@ -318,11 +322,11 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   const anyParty = () => chance.of(chance.is(0.15) ? busy : parties)
 
   const lives: ClientLife[] = []
-  const bunch = Math.ceil((options.troubles.livesPerSecond * BUNCH_MS) / 1000)
+  const bunch = Math.ceil((options.faults.livesPerSecond * BUNCH_MS) / 1000)
   const clients = { schedule, chance, counts, gone: broker.gone, api: anyApi }
   function bear(): void {
     for (let i = 0; i < bunch && lives.length < count; i++) {
-      const life = makeLife(chance, anyParty(), lives.length, options.troubles.stakes)
+      const life = makeLife(chance, anyParty(), lives.length, options.faults.stakes)
       lives.push(life)
       live(clients, life)
     }
@@ -383,14 +387,14 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   const watch = () =>
     schedule.really(WATCH_MS, 'watch', async () => {
       await lookForStandstill()
-      if (schedule.now > lastBorn + options.troubles.calmAfterMs) calm = true
+      if (schedule.now > lastBorn + options.faults.calmAfterMs) calm = true
       if (lives.length === count && lives.every(({ active }) => active === 0)) {
         const left = await database.look<{ broker_order_id: string | null }>(
           `select broker_order_id from orders where phase in ('unproven', 'queued', 'sending', 'open')`
         )
         // A multiplier that nobody closes stays open.
         over = left.every(({ broker_order_id: id }) => id !== null && !books.deals.get(id)?.sale && isMultiplier(id))
-        if (over && options.troubles.copying) over = !(await copiesUnderWay(database))
+        if (over && options.faults.copying) over = !(await copiesUnderWay(database))
       }
       if (schedule.now > lastBorn + PATIENCE_MS) {
         over = true
@@ -428,13 +432,13 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
   const verdict = await verdictOf({
     ...options,
     clockMs: 2 * clocks.database,
-    lies: [...standstills, ...breaches, ...(options.troubles.copying ? await copyLies(database, books) : [])],
+    violations: [...standstills, ...breaches, ...(options.faults.copying ? await copyViolations(database, books) : [])],
     schedule,
     database,
     books,
     lives,
     counts,
-    trouble,
+    errors,
     alarms
   })
   await database.close()
@@ -453,9 +457,12 @@ async function withoutIntervals<T>(open: () => Promise<T>): Promise<T> {
 }
 
 /** Nothing goes wrong any more. */
-const still: Troubles = {
+const still: FaultRates = {
   ...modes.usual,
-  buys: { ...(Object.fromEntries(Object.keys(modes.usual.buys).map(fate => [fate, 0])) as Troubles['buys']), done: 1 },
+  buys: {
+    ...(Object.fromEntries(Object.keys(modes.usual.buys).map(fate => [fate, 0])) as FaultRates['buys']),
+    done: 1
+  },
   crash: 0,
   freeze: 0,
   statement: 0,

@@ -17,19 +17,19 @@ export interface Fault {
   answered?(answer: Passed, asked: { method: string; path: string }): void
 }
 
-interface Crooked {
+interface FaultyProxy {
   address: string
   fault: Fault
 }
 
 /** Starts the proxy before `target`; set `fault` to have it go wrong. */
-export async function startCrooked(target: string): Promise<Crooked> {
+export async function startFaultyProxy(target: string): Promise<FaultyProxy> {
   const { hostname, port } = new URL(target)
-  const crooked: Crooked = { address: '', fault: {} }
+  const proxy: FaultyProxy = { address: '', fault: {} }
   const server = createServer((incoming, outgoing) => {
     const { method = 'GET', url: path = '/' } = incoming
     const headers = { ...incoming.headers }
-    crooked.fault.asked?.(headers)
+    proxy.fault.asked?.(headers)
     let answered = false
     const onward = request({ hostname, port, method, path, headers }, async answer => {
       // A body that is refused need not be sent to its end.
@@ -43,7 +43,7 @@ export async function startCrooked(target: string): Promise<Crooked> {
         headers: { ...answer.headers },
         body: text && JSON.parse(text)
       }
-      crooked.fault.answered?.(passed, { method, path })
+      proxy.fault.answered?.(passed, { method, path })
       delete passed.headers['content-length']
       delete passed.headers.connection
       for (const [name, value] of Object.entries(passed.headers))
@@ -58,6 +58,6 @@ export async function startCrooked(target: string): Promise<Crooked> {
     server.closeAllConnections()
     server.close()
   })
-  crooked.address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
-  return crooked
+  proxy.address = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  return proxy
 }

@@ -26,7 +26,7 @@ const TRADERS = 12
 // Sessions must outlive every campaign: 200,000 requests take hours on a small or busy machine.
 const SESSION_HOURS = 72
 
-export interface FuzzGround {
+export interface FuzzStack {
   scene: FuzzScene
   api: TestProcess
   worker: TestProcess
@@ -35,7 +35,7 @@ export interface FuzzGround {
 }
 
 /** Starts everything on a database of its own, with times stretched for a busy machine; closed by the harness. */
-export async function openGround({ stretch = 1 } = {}): Promise<FuzzGround> {
+export async function openStack({ stretch = 1 } = {}): Promise<FuzzStack> {
   const simulator = await startSimulator({ tickMs: 50, seed: 3, limits: 'off', timeScale: 100 })
   onClose(() => simulator.close())
   const harness = await openHarness({

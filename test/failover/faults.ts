@@ -1,4 +1,4 @@
-// What is done to the machines of a failover run. Each deed ends when what it broke is whole again.
+// What is done to the machines of a failover run. Each fault ends when what it broke is whole again.
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { Random } from '../money-storm/random.ts'
 import { until } from '../support/until.ts'
@@ -13,7 +13,7 @@ export interface World {
   acknowledged(): Promise<void>
 }
 
-export interface Deed {
+export interface ClusterFault {
   kind: string
   /** Whether it takes the primary away, and whether it was planned. */
   of: 'planned' | 'primary' | 'standby' | 'etcd'
@@ -24,7 +24,7 @@ export interface Deed {
 const NEW_PRIMARY_MS = 120_000
 // A frozen or cut machine comes back this long after the others went on without it, at most.
 const LATE_MS = 6000
-// Of deeds that need not outlast anything: some do, some do not.
+// Of faults that need not outlast anything: some do, some do not.
 const MOST_MS = 15_000
 
 type Break = (machine: Machine, world: World) => Promise<() => void>
@@ -44,7 +44,7 @@ const cut: Break = async machine => {
 const ways = { kill, freeze, cut }
 
 const primaries = Object.entries(ways).map(
-  ([way, take]): Deed => ({
+  ([way, take]): ClusterFault => ({
     kind: `${way} the primary`,
     of: 'primary',
     weight: 12,
@@ -65,7 +65,7 @@ const primaries = Object.entries(ways).map(
   })
 )
 
-const others = Object.entries(ways).flatMap(([way, take]): Deed[] => [
+const others = Object.entries(ways).flatMap(([way, take]): ClusterFault[] => [
   {
     kind: `${way} the synchronous standby`,
     of: 'standby',
@@ -80,8 +80,8 @@ const others = Object.entries(ways).flatMap(([way, take]): Deed[] => [
   }
 ])
 
-/** All deeds, and how often each is drawn. */
-export const deeds: Deed[] = [
+/** All faults, and how often each is drawn. */
+export const faults: ClusterFault[] = [
   { kind: 'switchover', of: 'planned', weight: 12, run: switchOver },
   { kind: 'shut the primary down in order', of: 'planned', weight: 12, run: shutDown },
   ...primaries,
@@ -90,17 +90,17 @@ export const deeds: Deed[] = [
   ...others
 ]
 
-/** The deeds of a run, of those whose kind contains `only`, or one of several between commas. */
-export function drawDeeds(random: Random, count: number, only = ''): Deed[] {
-  const possible = deeds.filter(({ kind }) => only.split(',').some(part => kind.includes(part)))
-  if (possible.length === 0) throw new Error(`No deed is called ${only}: ${deeds.map(({ kind }) => kind).join(', ')}`)
+/** The faults of a run, of those whose kind contains `only`, or one of several between commas. */
+export function drawFaults(random: Random, count: number, only = ''): ClusterFault[] {
+  const possible = faults.filter(({ kind }) => only.split(',').some(part => kind.includes(part)))
+  if (possible.length === 0) throw new Error(`No fault is called ${only}: ${faults.map(({ kind }) => kind).join(', ')}`)
   const total = possible.reduce((sum, { weight }) => sum + weight, 0)
-  const draw = (): Deed => {
+  const draw = (): ClusterFault => {
     let left = random.below(total)
     return possible.find(({ weight }) => {
       left -= weight
       return left < 0
-    }) as Deed
+    }) as ClusterFault
   }
   return Array.from({ length: count }, draw)
 }

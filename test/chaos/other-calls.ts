@@ -10,26 +10,26 @@ import { getBalance } from '../../api/traders/balance.ts'
 import { getUsage } from '../../api/usage.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
 import { checkResponse } from '../support/harness.ts'
-import type { ChaosGround, Trader } from './ground.ts'
+import type { ChaosStack, Trader } from './stack.ts'
 
 const EVERY_MS = 150
 const CLIENT_TIMEOUT_MS = 60_000
 // The service or its broker cannot respond now: the same call again, later.
 const again = new Set([502, 503])
 
-export interface Visits {
+export interface OtherCalls {
   /** Responses by stage, operation, status and code. */
   responses: Record<string, number>
   complaints: string[]
 }
 
-interface VisitCall {
+interface OtherCall {
   row: Operation
   query?: Record<string, string>
   body?: object
 }
 
-const calls: ((trader: Trader) => VisitCall)[] = [
+const calls: ((trader: Trader) => OtherCall)[] = [
   () => ({ row: getMe }),
   () => ({ row: getUsage }),
   ({ traderExternalId }) => ({ row: listAccounts, query: { traderExternalId } }),
@@ -47,20 +47,20 @@ const calls: ((trader: Trader) => VisitCall)[] = [
 ]
 
 /** Calls all along until stopped; then resolves when every call has its response. */
-export function startVisits(
-  ground: ChaosGround,
+export function startOtherCalls(
+  stack: ChaosStack,
   { seed, stage }: { seed: number; stage: () => string }
-): { stop(): Promise<Visits> } {
-  const visits: Visits = { responses: {}, complaints: [] }
+): { stop(): Promise<OtherCalls> } {
+  const outcomes: OtherCalls = { responses: {}, complaints: [] }
   const random = seeded(seed)
   const underWay = new Set<Promise<void>>()
   let stopped = false
   const rounds = (async () => {
     while (!stopped) {
-      const visited: Promise<void> = visit(ground, visits, { random, stage: stage() }).finally(() =>
-        underWay.delete(visited)
+      const called: Promise<void> = callOnce(stack, outcomes, { random, stage: stage() }).finally(() =>
+        underWay.delete(called)
       )
-      underWay.add(visited)
+      underWay.add(called)
       await sleep(EVERY_MS)
     }
     await Promise.all(underWay)
@@ -69,26 +69,26 @@ export function startVisits(
     async stop() {
       stopped = true
       await rounds
-      return visits
+      return outcomes
     }
   }
 }
 
-async function visit(
-  ground: ChaosGround,
-  visits: Visits,
+async function callOnce(
+  stack: ChaosStack,
+  outcomes: OtherCalls,
   { random, stage }: { random: Random; stage: string }
 ): Promise<void> {
-  const { row, query, body } = random.pick(calls)(random.pick(ground.traders))
-  const { address, name } = random.pick(ground.apis)
+  const { row, query, body } = random.pick(calls)(random.pick(stack.traders))
+  const { address, name } = random.pick(stack.apis)
   const count = (what: string) => {
     const line = `${stage}: ${row.name} ${what}`
-    visits.responses[line] = (visits.responses[line] ?? 0) + 1
+    outcomes.responses[line] = (outcomes.responses[line] ?? 0) + 1
   }
   try {
     const response = await fetch(`${address}${row.path}${query ? `?${new URLSearchParams(query)}` : ''}`, {
       method: row.method,
-      headers: { authorization: `Bearer ${ground.key}`, ...(body ? { 'content-type': 'application/json' } : {}) },
+      headers: { authorization: `Bearer ${stack.key}`, ...(body ? { 'content-type': 'application/json' } : {}) },
       ...(body ? { body: JSON.stringify(body) } : {}),
       signal: AbortSignal.timeout(CLIENT_TIMEOUT_MS)
     })
@@ -96,11 +96,11 @@ async function visit(
     count([response.status, content.error].filter(Boolean).join(' '))
     checkResponse(row, response, content)
     if (response.status === 503 && !response.headers.has('retry-after'))
-      visits.complaints.push(`${row.name} returned 503 without Retry-After`)
+      outcomes.complaints.push(`${row.name} returned 503 without Retry-After`)
     if (response.status !== 200 && !again.has(response.status))
-      visits.complaints.push(`${row.name} was refused ${stage} the outage: ${JSON.stringify(content)}`)
+      outcomes.complaints.push(`${row.name} was refused ${stage} the outage: ${JSON.stringify(content)}`)
   } catch (error) {
     count('failed')
-    visits.complaints.push(`${row.name} at ${name}, ${stage} the outage: ${(error as Error).message}`)
+    outcomes.complaints.push(`${row.name} at ${name}, ${stage} the outage: ${(error as Error).message}`)
   }
 }

@@ -1,6 +1,6 @@
 // States of contracts that cannot be read, or are not believed: each field missing, null, of another type, out of range.
 import type { Deal } from './books.ts'
-import type { BrokerWorld } from './line.ts'
+import type { BrokerWorld } from './connection.ts'
 
 type SpoiledBody = Record<string, unknown>
 
@@ -23,8 +23,8 @@ const unreadable = [0, 1, 3, 8]
 
 /** The state, or what a broker out of its mind makes of it. */
 export function spoiled(world: BrokerWorld, deal: Deal, body: SpoiledBody): SpoiledBody {
-  const { chance, counts, troubles } = world
-  const { spoil } = troubles()
+  const { chance, counts, faults } = world
+  const { spoil } = faults()
   if (spoil === 0 && !deal.odd) return body
   const spoiledBody = { ...body }
   // Some contracts have a field for good that nobody can read.

@@ -23,15 +23,15 @@ import { freePort } from '../support/free-port.ts'
 import { call, newAccountId, TOKEN_KEYS } from '../support/harness.ts'
 import { findFaketime, withClock } from './clocks.ts'
 import { ChaosMember } from './members.ts'
+import { FaultyNetwork } from './network.ts'
 import { openPostgres, type Postgres } from './postgres.ts'
 import { recordSteps } from './record-steps.ts'
-import { ChaosWire } from './wire.ts'
 
 /** Short times, so that doubts are resolved in seconds. They keep the order of the real ones. */
 const times = { permit: 1000, brokerResponse: 1500, reconcile: 2500, crashed: 6000, ttl: 6000, settleWait: 9000 }
 export type Times = typeof times
 
-export interface GroundOptions {
+export interface StackOptions {
   seed: number
   workers: number
   accounts: number
@@ -48,7 +48,7 @@ export interface GroundOptions {
   postgresSettings?: Record<string, string>
   /** A database that the caller runs, instead of one of the run's own; `close` stops it. */
   database?: Pick<Postgres, 'url' | 'port' | 'stop'>
-  /** No wire between the processes and PostgreSQL or Redis, so that a stopped one refuses connections. */
+  /** No network between the processes and PostgreSQL or Redis, so that a stopped one refuses connections. */
   direct?: boolean
   env?: Record<string, string>
   rules?: FaultRule[]
@@ -59,7 +59,7 @@ export interface Trader {
   accountId: string
 }
 
-export interface ChaosGround {
+export interface ChaosStack {
   dir: string
   logs: string
   times: Times
@@ -72,7 +72,7 @@ export interface ChaosGround {
   broker: ChaosMember
   redis: ChaosMember | undefined
   members: ChaosMember[]
-  network: { postgres: ChaosWire; broker: ChaosWire; redis: ChaosWire | undefined }
+  network: { postgres: FaultyNetwork; broker: FaultyNetwork; redis: FaultyNetwork | undefined }
   key: string
   traders: Trader[]
   /** Sets the broker's faults, now and after each of its restarts; none: peace. */
@@ -94,7 +94,7 @@ export function hasRedis(): boolean {
 
 const signals = ['SIGINT', 'SIGTERM', 'SIGHUP'] as const
 
-export async function openGround(options: GroundOptions): Promise<ChaosGround> {
+export async function openStack(options: StackOptions): Promise<ChaosStack> {
   const dir = mkdtempSync(join(tmpdir(), 'operator-chaos-'))
   // Root's PostgreSQL runs as another user, who has to get through.
   chmodSync(dir, 0o711)
@@ -121,24 +121,24 @@ export async function openGround(options: GroundOptions): Promise<ChaosGround> {
 }
 
 async function open(
-  options: GroundOptions,
-  place: Pick<ChaosGround, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
-): Promise<ChaosGround> {
+  options: StackOptions,
+  place: Pick<ChaosStack, 'dir' | 'logs' | 'close'> & { closing: (() => Promise<unknown>)[] }
+): Promise<ChaosStack> {
   const { dir, logs, closing, close } = place
   const postgres = options.database
     ? beyondReach(options.database)
     : await openPostgres(options.postgresDir ?? join(dir, 'postgres'), options.postgresSettings)
   closing.push(() => postgres.stop())
-  const wire = async (port: number) => {
-    const opened = await ChaosWire.open(port)
+  const openNetwork = async (port: number) => {
+    const opened = await FaultyNetwork.open(port)
     closing.push(() => opened.close())
     return opened
   }
   const ports = { broker: await freePort(), redis: await freePort() }
   const network = {
-    postgres: await wire(postgres.port),
-    broker: await wire(ports.broker),
-    redis: options.redis ? await wire(ports.redis) : undefined
+    postgres: await openNetwork(postgres.port),
+    broker: await openNetwork(ports.broker),
+    redis: options.redis ? await openNetwork(ports.redis) : undefined
   }
   const db = openDatabase({ url: postgres.url, pool: 4, name: 'chaos-eye' })
   closing.push(() => db.destroy())
@@ -221,7 +221,7 @@ async function open(
         port: ports.redis
       })
     : undefined
-  const apis: ChaosGround['apis'] = []
+  const apis: ChaosStack['apis'] = []
   for (const number of [1, 2]) {
     const port = String(await freePort())
     apis.push(Object.assign(own('api', number, { PORT: port }), { address: `http://127.0.0.1:${port}` }))
@@ -271,7 +271,7 @@ async function open(
   }
 }
 
-/** The caller's database, to which the deeds of `trouble.ts` cannot be done. */
+/** The caller's database, to which the faults of `faults.ts` cannot be done. */
 function beyondReach(database: Pick<Postgres, 'url' | 'port' | 'stop'>): Postgres {
   const refuse = () => {
     throw new Error('This database belongs to the caller.')

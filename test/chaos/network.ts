@@ -56,7 +56,7 @@ interface Link {
   back: Pipe
 }
 
-export class ChaosWire {
+export class FaultyNetwork {
   readonly #server: Server
   readonly #links = new Set<Link>()
   /** While it is there, what is sent over new connections is held in it. */
@@ -64,12 +64,12 @@ export class ChaosWire {
   /** While false, nobody gets through: new connections are reset. */
   passing = true
 
-  /** A wire to of 127.0.0.1:`target`. */
-  static async open(target: number): Promise<ChaosWire> {
-    const wire = new ChaosWire(target)
-    wire.#server.listen(0, '127.0.0.1')
-    await once(wire.#server, 'listening')
-    return wire
+  /** A network before 127.0.0.1:`target`. */
+  static async open(target: number): Promise<FaultyNetwork> {
+    const network = new FaultyNetwork(target)
+    network.#server.listen(0, '127.0.0.1')
+    await once(network.#server, 'listening')
+    return network
   }
 
   private constructor(target: number) {

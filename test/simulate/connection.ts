@@ -1,8 +1,8 @@
-// A worker's line to the broker of a simulation, over which requests, responses and streams travel, get lost, come late,
-// and break off, and the world that all lines share.
+// A worker's connection to the broker of a simulation, over which requests, responses and streams travel, get lost, come late,
+// and break off, and the world that all connections share.
 import { BrokerError, type ContractListener } from '../../worker/broker/port.ts'
 import type { Deal, WorldBooks } from './books.ts'
-import type { Chance, Counts, Troubles } from './chance.ts'
+import type { Chance, Counts, FaultRates } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'
 
 export interface BrokerWorld {
@@ -10,13 +10,13 @@ export interface BrokerWorld {
   chance: Chance
   counts: Counts
   books: WorldBooks
-  lines: Set<SimulatedLine>
+  connections: Set<SimulatedConnection>
   /** Until when an account's calls for lists are used up. */
   spentUntil: Map<string, number>
   /** Accounts whose traders have turned to other software. */
   gone: Set<string>
   /** What goes wrong now. */
-  troubles(): Troubles
+  faults(): FaultRates
   /** Nobody gets through before. */
   downUntil: number
   /** Whether what was sent for an order of the account may still be executed. */
@@ -35,14 +35,14 @@ export interface BrokerWorld {
 export const GRID_MS = 40
 
 export interface Pending {
-  /** Whether the request may have run, should the line break now. */
+  /** Whether the request may have run, should the connection break now. */
   written: boolean
   reject(error: BrokerError): void
-  /** Called when the line breaks. */
+  /** Called when the connection breaks. */
   reset?: () => void
 }
 
-export class SimulatedLine {
+export class SimulatedConnection {
   readonly world: BrokerWorld
   readonly actor: Actor
   generation = 0
@@ -56,14 +56,14 @@ export class SimulatedLine {
   constructor(world: BrokerWorld, actor: Actor) {
     this.world = world
     this.actor = actor
-    world.lines.add(this)
+    world.connections.add(this)
   }
 
   get upAt(): number {
     return Math.max(this.downUntil, this.world.downUntil)
   }
 
-  /** Something reaches the worker after `ms`, unless the line breaks before. */
+  /** Something reaches the worker after `ms`, unless the connection breaks before. */
   deliver(ms: number, label: string, run: () => void): void {
     const { schedule } = this.world
     const { generation } = this
@@ -119,21 +119,21 @@ export class SimulatedLine {
 }
 
 /** A contract has ended: its listeners are notified, or not. */
-export function announce({ chance, counts, schedule, lines, troubles }: BrokerWorld, deal: Deal): void {
-  for (const line of lines) {
-    for (const connection of line.served) connection.moved(deal)
-    const listeners = line.follows.get(deal.id)
+export function announce({ chance, counts, schedule, connections, faults }: BrokerWorld, deal: Deal): void {
+  for (const connection of connections) {
+    for (const frames of connection.served) frames.moved(deal)
+    const listeners = connection.follows.get(deal.id)
     // A stream that comes back reports what happened meanwhile.
-    if (!listeners || schedule.now < line.upAt) continue
-    if (chance.is(troubles().stream)) {
+    if (!listeners || schedule.now < connection.upAt) continue
+    if (chance.is(faults().stream)) {
       if (chance.is(0.5)) counts.add('stream: fell silent')
-      else line.deliver(chance.int(10, 9000), 'stream lost', () => line.lose(deal.id))
+      else connection.deliver(chance.int(10, 9000), 'stream lost', () => connection.lose(deal.id))
       continue
     }
     const late = chance.is(0.1)
     if (late) counts.add('settlement: late')
-    line.deliver(late ? chance.int(100, 5000) : chance.int(5, 60), `settled ${deal.id}`, () =>
-      line.notify(deal.id, listeners)
+    connection.deliver(late ? chance.int(100, 5000) : chance.int(5, 60), `settled ${deal.id}`, () =>
+      connection.notify(deal.id, listeners)
     )
   }
 }
@@ -142,6 +142,6 @@ export function refusal(code: BrokerError['code'], brokerCode: string, facts: ob
   return new BrokerError(code, `The broker said ${brokerCode}.`, { brokerCode, ...facts })
 }
 
-/** The error of a request whose line broke. */
+/** The error of a request whose connection broke. */
 export const disconnected = (written: boolean) =>
   refusal('BROKER_UPSTREAM', 'Disconnected', { ran: written ? 'unknown' : 'no' })

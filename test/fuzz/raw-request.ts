@@ -2,9 +2,9 @@
 import { Agent, type IncomingHttpHeaders, request } from 'node:http'
 import { gzipSync } from 'node:zlib'
 
-export interface FuzzWire {
+export interface RawRequest {
   method: string
-  /** With the query, as it goes over the wire. */
+  /** With the query, as it goes over the raw. */
   path: string
   headers: Record<string, string>
   body?: Buffer
@@ -17,17 +17,17 @@ export interface Received {
   ms: number
 }
 
-export interface WireLine {
+export interface KeptConnections {
   /** Rejects when there is no response within so many milliseconds. */
-  send(wire: FuzzWire, withinMs: number): Promise<Received>
+  send(raw: RawRequest, withinMs: number): Promise<Received>
   close(): void
 }
 
 /** Connections to a server, kept between requests. */
-export function openLine(address: string, connections: number): WireLine {
+export function openConnections(address: string, connections: number): KeptConnections {
   const agent = new Agent({ keepAlive: true, maxSockets: connections })
   const { hostname, port } = new URL(address)
-  const attempt = ({ method, path, headers, body }: FuzzWire, withinMs: number) =>
+  const attempt = ({ method, path, headers, body }: RawRequest, withinMs: number) =>
     new Promise<Received>((resolve, reject) => {
       const startedAt = performance.now()
       const length = body ? { 'content-length': String(body.length) } : {}
@@ -53,9 +53,9 @@ export function openLine(address: string, connections: number): WireLine {
     })
   return {
     // A kept connection may be closed by the server in the moment it is used again.
-    send: (wire, withinMs) =>
-      attempt(wire, withinMs).catch((error: NodeJS.ErrnoException) => {
-        if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return attempt(wire, withinMs)
+    send: (raw, withinMs) =>
+      attempt(raw, withinMs).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ECONNRESET' || error.code === 'EPIPE') return attempt(raw, withinMs)
         throw error
       }),
     close: () => agent.destroy()
@@ -65,7 +65,7 @@ export function openLine(address: string, connections: number): WireLine {
 const quoted = (text: string) => `'${text.replaceAll("'", "'\\''")}'`
 
 /** A shell command that sends the same bytes. */
-export function curlOf(address: string, { method, path, headers, body }: FuzzWire): string {
+export function curlOf(address: string, { method, path, headers, body }: RawRequest): string {
   const words = ['curl -sS -i --path-as-is', method === 'HEAD' ? '--head' : `-X ${method}`]
   words.push(...Object.entries(headers).map(([name, value]) => `-H ${quoted(`${name}: ${value}`)}`))
   if (body && !('content-type' in headers)) words.push("-H 'Content-Type:'")

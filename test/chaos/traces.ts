@@ -1,23 +1,23 @@
-// What the database, the logs and the clients noted while the run went on: every step of every order, for the story of
+// What the database, the logs and the clients noted while the run went on: every step of every order, for the trace of
 // whatever is wrong and for the figures of those in doubt.
 import { readdir, readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { LedgerEntry } from '../../worker/simulator/engine/ledger.ts'
-import type { ChaosGround } from './ground.ts'
 import type { ChaosLoad, OrderLife } from './load.ts'
+import type { ChaosStack } from './stack.ts'
 
 /** Something an auditor found wrong. */
-export interface StoryViolation {
+export interface TracedViolation {
   what: string
   orderId: string | null
   contractId: string | null
 }
 
 /** Orders in doubt and decided, by what became of them, and how long that took from `sent_at`. */
-export type Doubts = Record<'all' | 'found' | 'absent' | 'review', StoryWaits>
+export type Doubts = Record<'all' | 'found' | 'absent' | 'review', DoubtWaits>
 
-interface StoryWaits {
+interface DoubtWaits {
   count: number
   p50Ms: number
   p99Ms: number
@@ -26,7 +26,7 @@ interface StoryWaits {
 
 /** An order counts as in doubt when nobody had decided it by the time its reconciliation was due. */
 export async function doubts(db: Db): Promise<Doubts> {
-  const found = await rows<StoryWaits & { fate: keyof Doubts }>(
+  const found = await rows<DoubtWaits & { fate: keyof Doubts }>(
     db,
     `with steps as (
        select phase, sent_at, resolve_at, lead(at) over next as decided_at, lead(phase) over next as decided
@@ -40,7 +40,7 @@ export async function doubts(db: Db): Promise<Doubts> {
             percentile_cont(0.5) within group (order by ms) as "p50Ms", percentile_cont(0.99) within group (order by ms) as "p99Ms"
        from waits group by grouping sets ((fate), ())`
   )
-  const none: StoryWaits = { count: 0, p50Ms: 0, p99Ms: 0, maxMs: 0 }
+  const none: DoubtWaits = { count: 0, p50Ms: 0, p99Ms: 0, maxMs: 0 }
   const byFate: Doubts = { all: none, found: none, absent: none, review: none }
   for (const { fate, count, p50Ms, p99Ms, maxMs } of found)
     if (count > 0)
@@ -70,12 +70,12 @@ export async function sendersBefore(
 }
 
 /** Everything that is known of an order or a contract. */
-export async function story(
-  ground: ChaosGround,
+export async function trace(
+  stack: ChaosStack,
   load: ChaosLoad,
-  about: StoryViolation & { deeds: { at: Date; what: string }[]; ledger: LedgerEntry[] }
+  about: TracedViolation & { faults: { at: Date; what: string }[]; ledger: LedgerEntry[] }
 ): Promise<string> {
-  const { db, logs } = ground
+  const { db, logs } = stack
   const lines: string[] = [`== ${about.what} (order ${about.orderId ?? '-'}, contract ${about.contractId ?? '-'})`]
   const contract = about.ledger.find(({ contractId }) => String(contractId) === about.contractId)
   const [order] = about.orderId
@@ -116,8 +116,8 @@ export async function story(
       if (ids.some(id => line.includes(id))) lines.push(`${name}: ${line.slice(0, 600)}`)
   const times = steps.map(({ at }) => at.getTime())
   const [from, to] = [Math.min(...times) - 2000, Math.max(...times) + 2000]
-  for (const { at, what } of about.deeds)
-    if (at.getTime() >= from && at.getTime() <= to) lines.push(`deed: ${at.toISOString()} ${what}`)
+  for (const { at, what } of about.faults)
+    if (at.getTime() >= from && at.getTime() <= to) lines.push(`fault: ${at.toISOString()} ${what}`)
   return lines.join('\n')
 }
 
