@@ -4,13 +4,13 @@
 import type { Candidate } from '../../db/orders/deciding.ts'
 import { listDoubtLines, type OrderLine } from '../../db/platform/console.ts'
 import { reconcile } from '../orders/doubt.ts'
-import { contractOf, readStory, type Story, statusOf } from './order.ts'
+import { contractOf, type OrderWithAudit, readOrderWithAudit, statusOf } from './order.ts'
 import { age, type Column, clock, cut, instant, toneOf, tones } from './text.ts'
 import { type KeyAction, listing, MARK, open, type View, type ViewPosition } from './view.ts'
 
 const LISTED = 200
 
-type DoubtData = { orders: OrderLine[] } | { story: Story }
+type DoubtData = { orders: OrderLine[] } | { openedOrder: OrderWithAudit }
 
 const lineColumns: Column<OrderLine>[] = [
   { title: 'For', width: 10, of: order => age(order.ageSeconds), tone: () => tones.title },
@@ -43,12 +43,12 @@ export const doubt: View<DoubtData> = {
   name: 'Doubt',
 
   async read(trx, { opened }) {
-    if (opened) return { story: await readStory(trx, opened) }
+    if (opened) return { openedOrder: await readOrderWithAudit(trx, opened) }
     return { orders: await listDoubtLines(trx, LISTED) }
   },
 
   draw(data, { opened }, { columns }) {
-    if ('story' in data) return drawEvidence(data.story, opened ?? '', columns)
+    if ('openedOrder' in data) return drawEvidence(data.openedOrder, opened ?? '', columns)
     const { title, lines } = listing(lineColumns, data.orders, ({ id }) => id, columns - MARK)
     const about = 'sent: the workers look it up by themselves.  REVIEW: waits for your decision.'
     return { head: [tones.quiet(cut(about, columns)), `${' '.repeat(MARK)}${title}`], lines }
@@ -56,10 +56,10 @@ export const doubt: View<DoubtData> = {
 
   actions(data, place) {
     const { opened, chosen } = place
-    if (!('story' in data)) {
+    if (!('openedOrder' in data)) {
       return chosen ? [{ key: 'enter', says: 'evidence', press: () => open(place, chosen) }] : []
     }
-    return opened && isUndecided(data.story) ? deciding(opened, place) : []
+    return opened && isUndecided(data.openedOrder) ? deciding(opened, place) : []
   }
 }
 
@@ -67,7 +67,7 @@ function stateOf(order: OrderLine): string {
   return order.phase === 'review' ? 'REVIEW' : 'sent'
 }
 
-function isUndecided({ order }: Story): boolean {
+function isUndecided({ order }: OrderWithAudit): boolean {
   return order?.phase === 'review' || order?.phase === 'sending'
 }
 
@@ -101,7 +101,7 @@ function deciding(orderId: string, { chosen }: ViewPosition): KeyAction[] {
   ]
 }
 
-function drawEvidence({ order }: Story, orderId: string, columns: number) {
+function drawEvidence({ order }: OrderWithAudit, orderId: string, columns: number) {
   if (!order) return { head: [], lines: [{ text: cut(`There is no order ${orderId} any more.`, columns) }] }
   const candidates = Array.isArray(order.evidence) ? (order.evidence as Candidate[]) : []
   const { title, lines } = listing(candidateColumns, candidates, ({ contractId }) => contractId, columns - MARK)

@@ -1,4 +1,4 @@
-// An order as a row of a table, and its whole story; wherever orders are shown.
+// An order as a row of a table, and its whole history; wherever orders are shown.
 
 import { findOrders, type OrderRow, triesOf } from '../../db/orders/reading.ts'
 import { type AuditRecord, listAudit } from '../../db/platform/audit.ts'
@@ -40,18 +40,18 @@ export const orderColumns: Column<OrderLine>[] = [
   { title: 'Order', width: 30, from: 140, of: order => order.id }
 ]
 
-export interface Story {
+export interface OrderWithAudit {
   order: OrderRow | undefined
   audit: AuditRecord[]
 }
 
-export async function readStory(trx: Db, orderId: string): Promise<Story> {
+export async function readOrderWithAudit(trx: Db, orderId: string): Promise<OrderWithAudit> {
   const [order] = await findOrders(trx, [orderId])
   return { order, audit: (await listAudit(trx, { target: orderId, limit: 20 })).data }
 }
 
 /** Everything known about an order: its request, its history, its present state. */
-export function drawStory({ order, audit }: Story, orderId: string, { columns }: Size): Drawn {
+export function drawOrderHistory({ order, audit }: OrderWithAudit, orderId: string, { columns }: Size): Drawn {
   if (!order)
     return { head: [], lines: [{ text: cut(`There is no order ${orderId} any more.`, columns) }], plain: true }
   const lines: string[] = []

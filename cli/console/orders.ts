@@ -1,31 +1,31 @@
 // 3 Orders: of all partners, newest first, updated live; an opened order shows its history.
 import { LOOKED_THROUGH, listOrderLines, type OrderLine } from '../../db/platform/console.ts'
 import { orderStatus } from '../../schemas/orders.ts'
-import { drawStory, orderColumns, readStory, type Story } from './order.ts'
+import { drawOrderHistory, type OrderWithAudit, orderColumns, readOrderWithAudit } from './order.ts'
 import { cut, tones } from './text.ts'
 import { listing, MARK, next, open, searching, type View } from './view.ts'
 
 const LISTED = 200
 const filters = ['', ...orderStatus.enum, 'REVIEW']
 
-type OrdersData = { orders: OrderLine[] } | { story: Story }
+type OrdersData = { orders: OrderLine[] } | { openedOrder: OrderWithAudit }
 
 export const orders: View<OrdersData> = {
   name: 'Orders',
 
   async read(trx, { opened, filter, search }) {
-    if (opened) return { story: await readStory(trx, opened) }
+    if (opened) return { openedOrder: await readOrderWithAudit(trx, opened) }
     return { orders: await listOrderLines(trx, { status: filter, text: search, limit: LISTED }) }
   },
 
   draw(data, place, size) {
-    if ('story' in data) return drawStory(data.story, place.opened ?? '', size)
+    if ('openedOrder' in data) return drawOrderHistory(data.openedOrder, place.opened ?? '', size)
     const { title, lines } = listing(orderColumns, data.orders, ({ id }) => id, size.columns - MARK)
     return { head: [aboutFilter(place, size.columns), `${' '.repeat(MARK)}${title}`], lines }
   },
 
   actions(data, place) {
-    if ('story' in data) return []
+    if ('openedOrder' in data) return []
     const { chosen, filter } = place
     return [
       ...(chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []),

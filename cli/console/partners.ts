@@ -11,7 +11,7 @@ import {
 import { check } from '../../schemas/checks/validator.ts'
 import { SuspendPartner } from '../../schemas/partners.ts'
 import { resume, suspend } from '../partners/partners.ts'
-import { drawStory, orderColumns, readStory, type Story } from './order.ts'
+import { drawOrderHistory, type OrderWithAudit, orderColumns, readOrderWithAudit } from './order.ts'
 import { type Column, clean, columns, cut, instant, toneOf, tones, usd } from './text.ts'
 import { type KeyAction, listing, MARK, open, searching, type View, type ViewLine } from './view.ts'
 
@@ -20,7 +20,7 @@ const TRADERS = 50
 const ORDERS = 50
 
 type OpenedPartner = { partner: PartnerLine | undefined; traders: TraderLine[]; orders: OrderLine[] }
-type PartnersData = { partners: PartnerLine[] } | OpenedPartner | { story: Story }
+type PartnersData = { partners: PartnerLine[] } | OpenedPartner | { openedOrder: OrderWithAudit }
 
 const counted = (traders: number) => (traders >= 1000 ? '1000+' : String(traders))
 
@@ -57,7 +57,7 @@ export const partners: View<PartnersData> = {
   name: 'Partners',
 
   async read(trx, { opened, search }) {
-    if (opened?.startsWith('ord_')) return { story: await readStory(trx, opened) }
+    if (opened?.startsWith('ord_')) return { openedOrder: await readOrderWithAudit(trx, opened) }
     if (!opened) return { partners: await listPartnerLines(trx, { text: search, limit: LISTED }) }
     const [partner] = await listPartnerLines(trx, { partnerId: opened, limit: 1 })
     const traders = await listTraderLines(trx, { partnerId: opened, limit: TRADERS })
@@ -69,7 +69,7 @@ export const partners: View<PartnersData> = {
   draw(data, place, size) {
     const width = size.columns - MARK
     const title = (text: string) => ' '.repeat(MARK) + text
-    if ('story' in data) return drawStory(data.story, place.opened ?? '', size)
+    if ('openedOrder' in data) return drawOrderHistory(data.openedOrder, place.opened ?? '', size)
     if ('partners' in data) {
       const list = listing(partnerColumns, data.partners, ({ partnerId }) => partnerId, width)
       const about = place.search ? `Partners with “${place.search}”` : 'Partners, newest first'
@@ -101,7 +101,7 @@ export const partners: View<PartnersData> = {
   },
 
   actions(data, place) {
-    if ('story' in data) return []
+    if ('openedOrder' in data) return []
     const { chosen } = place
     const entering: KeyAction[] = chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []
     if (!('partners' in data)) return [...entering, ...standing(data.partner)]

@@ -8,7 +8,7 @@ import { sellOrder } from '../../db/orders/selling.ts'
 import { type AuditRecord, recordAudit } from '../../db/platform/audit.ts'
 import { getNamedOrder } from '../../db/platform/named.ts'
 import { OrderClose, OrderName, OrderSearch } from '../../schemas/commands/orders.ts'
-import { eventsOf, type OrderEvent, offsetText, readStory } from '../console/order.ts'
+import { eventsOf, type OrderEvent, offsetText, readOrderWithAudit } from '../console/order.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
@@ -81,7 +81,7 @@ export function addOrders(program: Command): void {
     )
 
   watchable(orders.command('show <order>'))
-    .description("Tell an order's story, by its orderId, its clientOrderId or its contract id")
+    .description("Show an order's history, by its orderId, its clientOrderId or its contract id")
     .addHelpText(
       'after',
       examples('orders show ord_01jd…', 'orders show 290769704688 --watch', 'orders show ord_01jd… --json')
@@ -90,7 +90,7 @@ export function addOrders(program: Command): void {
       withStore(
         async ({ db }, { order: name }: OrderName) => {
           const { id } = await getNamedOrder(db, name)
-          const { order, audit } = await readStory(db, id)
+          const { order, audit } = await readOrderWithAudit(db, id)
           return { ...presentOrder(order as OrderRow), story: eventsOf(order as OrderRow), decisions: audit }
         },
         { input: OrderName, show: describeHistory }

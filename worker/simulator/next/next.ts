@@ -6,7 +6,7 @@ import { type CallQuotas, Quota } from '../engine/quota.ts'
 import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import { ClientConnection } from '../v3/connection.ts'
 import { type Peer, type SimulatedV3Options, V3 } from '../v3/v3.ts'
-import { nextSpeech } from './words.ts'
+import { nextMapping } from './mapping.ts'
 
 /** The header that carries the application id here. */
 export const APP_ID_HEADER = 'Broker-App-ID'
@@ -19,7 +19,7 @@ export const nextLimits: CallQuotas = {
   general: { minute: 220, hour: 14_400 }
 }
 
-interface SimulatedNextOptions extends Omit<SimulatedV3Options, 'quota' | 'speech'> {
+interface SimulatedNextOptions extends Omit<SimulatedV3Options, 'quota' | 'mapping'> {
   /** null: no limits, on sockets neither. */
   limits: CallQuotas | null
 }
@@ -59,7 +59,7 @@ export class Next {
       // Ids of the two dialects must not be alike.
       seed: (options.seed ?? 1) + 1_000,
       quota: new Quota(options.engine.clock, limits),
-      speech: nextSpeech
+      mapping: nextMapping
     })
   }
 

@@ -2,9 +2,9 @@
 // respond. Updates of a stream follow the response that opened it, never overtake it.
 import type { Grant } from '../engine/accounts.ts'
 import type { PurchaseTerms } from '../engine/contracts.ts'
+import type { DialectMapping } from '../engine/dialect-mapping.ts'
 import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import type { CallRule } from '../engine/shapes.ts'
-import type { Speech } from '../engine/speech.ts'
 import type { FaultRule } from '../faults.ts'
 import { magicOfPurchase, magicOfSale, orderOf } from '../magic.ts'
 import { accountCalls } from './account.ts'
@@ -45,7 +45,7 @@ export class ClientConnection implements ClientSession {
   multi = false
   readonly proposals = new Map<string, PurchaseTerms>()
   #v3: V3
-  #speech: Speech
+  #mapping: DialectMapping
   #peer: Peer
   #key: string
   #lastSeen: number
@@ -55,13 +55,13 @@ export class ClientConnection implements ClientSession {
 
   constructor(v3: V3, appId: AppId, peer: Peer) {
     this.#v3 = v3
-    this.#speech = v3.speech
+    this.#mapping = v3.mapping
     this.appId = appId
     this.#peer = peer
     this.#key = v3.newId()
     this.streams = new ClientStreams(
       () => v3.newId(),
-      { say: (field, body) => v3.say(field, body), maxStreams: v3.speech.maxStreams },
+      { present: (field, body) => v3.present(field, body), maxStreams: v3.mapping.maxStreams },
       text => this.#peer.send(text)
     )
     this.#lastSeen = v3.engine.clock.wall()
@@ -88,7 +88,7 @@ export class ClientConnection implements ClientSession {
     try {
       this.#accept(name, request, tail)
     } catch (error) {
-      this.#fail(name, tail, this.#speech.refuse(error, 'MarketIsClosed'))
+      this.#fail(name, tail, this.#mapping.refuse(error, 'MarketIsClosed'))
     }
   }
 
@@ -108,15 +108,15 @@ export class ClientConnection implements ClientSession {
   }
 
   #accept(name: string, request: CallRequest, tail: string): void {
-    const rule = this.#speech.calls[name] as CallRule
+    const rule = this.#mapping.calls[name] as CallRule
     checkPassthrough(request)
-    const details = this.#speech.complaints(name, request, this.#v3.mode)
+    const details = this.#mapping.complaints(name, request, this.#v3.mode)
     if (details) {
       const text = `Input validation failed: ${Object.keys(details).join(', ')}.`
       throw new V3Error('InputValidationFailed', text, details)
     }
     const grant = this.#grantFor(rule, request)
-    const requested: CheckedCall = { name, rule, request: this.#speech.read(name, request), tail, grant }
+    const requested: CheckedCall = { name, rule, request: this.#mapping.read(name, request), tail, grant }
     const fate = this.#fate(requested)
     if (fate?.effect === 'error') {
       const code = fate.code ?? 'InternalServerError'
@@ -228,7 +228,7 @@ export class ClientConnection implements ClientSession {
     } catch (error) {
       const closedCode =
         name === 'proposal' || name === 'buy' ? this.#v3.faults.settings.marketClosedCode : 'MarketIsClosed'
-      const refusal = this.#speech.refuse(error, closedCode)
+      const refusal = this.#mapping.refuse(error, closedCode)
       return times => {
         for (let i = 0; i < times; i++) this.#fail(name, tail, refusal)
       }
@@ -254,9 +254,9 @@ export class ClientConnection implements ClientSession {
 
   #send(name: string, response: CallResponse, { tail, times }: { tail: string; times: number }): void {
     if (this.#closed) return
-    const type = response.msgType ?? this.#speech.calls[name]?.msgType ?? name
+    const type = response.msgType ?? this.#mapping.calls[name]?.msgType ?? name
     const subscription = response.stream ? `,"subscription":{"id":"${response.stream.id}"}` : ''
-    const body = Object.entries(response.body).map(([field, value]) => [field, this.#v3.say(field, value)])
+    const body = Object.entries(response.body).map(([field, value]) => [field, this.#v3.present(field, value)])
     const text = `${JSON.stringify(Object.fromEntries(body)).slice(0, -1)},"msg_type":"${type}",${tail}${subscription}}`
     for (let i = 0; i < times; i++) if (!this.#peer.send(text)) return
     response.sent?.()

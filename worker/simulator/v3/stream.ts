@@ -1,6 +1,6 @@
 // The streams of one connection: each has an id and a key that prevents a second one, and starts only after the
 // response that opened it was sent.
-import type { Speech } from '../engine/speech.ts'
+import type { DialectMapping } from '../engine/dialect-mapping.ts'
 import { V3Error } from './errors.ts'
 
 export type StreamKind =
@@ -31,12 +31,16 @@ export class ClientStreams {
   #byId = new Map<string, OpenedStream>()
   #byKey = new Map<string, OpenedStream>()
   #newId: () => string
-  #speech: Pick<Speech, 'say' | 'maxStreams'>
+  #mapping: Pick<DialectMapping, 'present' | 'maxStreams'>
   #send: (text: string) => void
 
-  constructor(newId: () => string, speech: Pick<Speech, 'say' | 'maxStreams'>, send: (text: string) => void) {
+  constructor(
+    newId: () => string,
+    mapping: Pick<DialectMapping, 'present' | 'maxStreams'>,
+    send: (text: string) => void
+  ) {
     this.#newId = newId
-    this.#speech = speech
+    this.#mapping = mapping
     this.#send = send
   }
 
@@ -61,7 +65,7 @@ export class ClientStreams {
       detach: null,
       push: (field, body, msgType = field) => {
         if (!this.#byId.has(id)) return
-        this.#send(`{"${field}":${JSON.stringify(this.#speech.say(field, body))},"msg_type":"${msgType}",${end}`)
+        this.#send(`{"${field}":${JSON.stringify(this.#mapping.present(field, body))},"msg_type":"${msgType}",${end}`)
       },
       end: () => this.#end(stream)
     }
@@ -72,7 +76,7 @@ export class ClientStreams {
 
   /** Throws RateLimit when no more streams may be opened here. */
   checkRoom(): void {
-    if (this.#byId.size >= this.#speech.maxStreams)
+    if (this.#byId.size >= this.#mapping.maxStreams)
       throw new V3Error('RateLimit', 'Too many subscriptions on this connection.')
   }
 

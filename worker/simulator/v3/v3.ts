@@ -2,11 +2,11 @@
 // in the other files of this folder. None of it uses sockets: the owner of a socket hands in a peer.
 import type { Grant } from '../engine/accounts.ts'
 import type { PurchaseTerms } from '../engine/contracts.ts'
+import { type DialectMapping, v3Mapping } from '../engine/dialect-mapping.ts'
 import type { Engine } from '../engine/engine.ts'
 import type { Quota } from '../engine/quota.ts'
 import { hashNumber } from '../engine/random.ts'
 import type { AppId, SimulatedAccount } from '../engine/records.ts'
-import { type Speech, v3Speech } from '../engine/speech.ts'
 import type { Faults } from '../faults.ts'
 import type { ClientStreams, SimulatedStream } from './stream.ts'
 
@@ -69,7 +69,7 @@ export interface SimulatedV3Options {
   magic?: boolean
   seed?: number
   /** Default: the first dialect's own. */
-  speech?: Speech
+  mapping?: DialectMapping
 }
 
 const IDLE_MS = 120_000
@@ -81,7 +81,7 @@ export class V3 {
   readonly mode: 'strict' | 'lenient'
   readonly idleMs: number
   readonly magic: boolean
-  readonly speech: Speech
+  readonly mapping: DialectMapping
   /** The calls' names in the order in which a request is taken for one. */
   readonly order: string[]
   /** A connection enters itself when it begins. */
@@ -102,19 +102,19 @@ export class V3 {
     this.mode = options.mode ?? 'strict'
     this.idleMs = options.idleMs ?? IDLE_MS
     this.magic = options.magic ?? false
-    this.speech = options.speech ?? v3Speech
-    this.order = Object.keys(this.speech.calls)
+    this.mapping = options.mapping ?? v3Mapping
+    this.order = Object.keys(this.mapping.calls)
     this.#seed = options.seed ?? 1
   }
 
   /** A body under its field, in the dialect's format; the state of a contract after the faults were applied. */
-  say(field: string, body: unknown): unknown {
-    const said = this.speech.say(field, body)
-    if (field !== 'proposal_open_contract' || this.faults.settings.states.length === 0) return said
+  present(field: string, body: unknown): unknown {
+    const presented = this.mapping.present(field, body)
+    if (field !== 'proposal_open_contract' || this.faults.settings.states.length === 0) return presented
     const contract = this.engine.contracts.get((body as { contract_id?: number }).contract_id as number)
-    if (!contract) return said
+    if (!contract) return presented
     const facts = { loginid: contract.account.loginid, over: contract.status !== 'open' }
-    return this.faults.spoil(said as Record<string, unknown>, facts)
+    return this.faults.spoil(presented as Record<string, unknown>, facts)
   }
 
   /** Announces maintenance on every status stream and cuts all connections `dropAfterMs` later. */

@@ -2,8 +2,8 @@
 // one's. Fields are renamed or left out; a contract's money and prices become strings.
 
 import { digitsOf } from '../engine/currencies.ts'
+import type { DialectMapping } from '../engine/dialect-mapping.ts'
 import { SimulatedRefusal } from '../engine/refusal.ts'
-import type { Speech } from '../engine/speech.ts'
 import { toNextError } from './errors.ts'
 import { nextCalls, nextComplaints } from './requests.ts'
 
@@ -15,7 +15,7 @@ const isDisplayed = /_display_value$/
 const isMarked = /_display$/
 
 /** The newer dialect over the handlers of the first. */
-export const nextSpeech: Speech = {
+export const nextMapping: DialectMapping = {
   calls: nextCalls,
   complaints: nextComplaints,
   read(call, request) {
@@ -24,7 +24,7 @@ export const nextSpeech: Speech = {
       return { ...request, parameters: readTerms(request.parameters as FrameBody) }
     return request
   },
-  say: (field, body) => words[field]?.(body as never) ?? body,
+  present: (field, body) => presenters[field]?.(body as never) ?? body,
   refuse: toNextError,
   maxStreams: MAX_STREAMS
 }
@@ -38,7 +38,7 @@ function readTerms({ underlying_symbol: symbol, ...rest }: FrameBody): FrameBody
   return { ...rest, symbol }
 }
 
-const words: Record<string, (body: never) => unknown> = {
+const presenters: Record<string, (body: never) => unknown> = {
   proposal: (body: FrameBody) => without(body, 'display_value'),
   proposal_open_contract: sayContract,
   portfolio: ({ contracts }: { contracts: FrameBody[] }) => ({

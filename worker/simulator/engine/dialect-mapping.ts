@@ -5,13 +5,13 @@ import { toV3Error, type V3Error } from '../v3/errors.ts'
 import { calls, complaints } from './requests.ts'
 import type { CallRule, Complaints } from './shapes.ts'
 
-export interface Speech {
+export interface DialectMapping {
   calls: Record<string, CallRule>
   complaints: Complaints
   /** A request in the handlers' format. */
   read(call: string, request: Record<string, unknown>): Record<string, unknown>
   /** A body under its field, in the dialect's format. */
-  say(field: string, body: unknown): unknown
+  present(field: string, body: unknown): unknown
   /** A refusal in the dialect's codes; `closedCode` is the form a closed market takes on this call. */
   refuse(error: unknown, closedCode: string): V3Error
   /** Streams a connection may have. */
@@ -19,11 +19,11 @@ export interface Speech {
 }
 
 /** The first dialect, which needs no translation. */
-export const v3Speech: Speech = {
+export const v3Mapping: DialectMapping = {
   calls,
   complaints,
   read: (_call, request) => request,
-  say: (_field, body) => body,
+  present: (_field, body) => body,
   refuse: toV3Error,
   maxStreams: 2_000
 }
