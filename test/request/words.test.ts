@@ -17,6 +17,8 @@ import * as requestCommands from '../../schemas/commands/requests.ts'
 import * as traders from '../../schemas/commands/traders.ts'
 import * as webhooks from '../../schemas/commands/webhooks.ts'
 import { environment } from '../../schemas/config/config.ts'
+import { calls } from '../../worker/simulator/engine/requests.ts'
+import { nextCalls } from '../../worker/simulator/next/requests.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness } from '../support/harness.ts'
@@ -43,17 +45,21 @@ const commands = [analytics, contracts, events, money, operator, orders, request
 
 const sound = suite('every schema of a request, response, command or setting')
 
-sound('is one of JSON Schema 2020-12, which the validator does not check', () => {
-  const ajv = new Ajv2020({ strict: false })
-  const schemas = [
-    ...operations.flatMap(({ params, query, body, response }) => [params, query, body, response]),
-    ...commands,
-    environment
-  ].filter(schema => schema !== undefined)
-  assert.ok(schemas.length > 200)
-  for (const schema of schemas) assert.ok(ajv.validateSchema(schema), ajv.errorsText())
-  assert.not(ajv.validateSchema({ type: 'object', properties: { a: { minimum: 'one' } } }))
-})
+sound(
+  'is one of JSON Schema 2020-12, which the validators of the service and of the simulated broker do not check',
+  () => {
+    const ajv = new Ajv2020({ strict: false })
+    const schemas = [
+      ...operations.flatMap(({ params, query, body, response }) => [params, query, body, response]),
+      ...commands,
+      environment,
+      ...[calls, nextCalls].flatMap(dialect => Object.values(dialect)).map(({ fields }) => ({ properties: fields }))
+    ].filter(schema => schema !== undefined)
+    assert.ok(schemas.length > 200)
+    for (const schema of schemas) assert.ok(ajv.validateSchema(schema), ajv.errorsText())
+    assert.not(ajv.validateSchema({ type: 'object', properties: { a: { minimum: 'one' } } }))
+  }
+)
 
 const saying = suite('a refused value')
 

@@ -5,7 +5,7 @@ import formats from 'ajv-formats'
 
 /** Checks against schemas of a document, which may refer to its components. */
 export function openValidator(document: object) {
-  const ajv = new Ajv2020({ strict: false, allErrors: true })
+  const ajv = new Ajv2020({ strict: false, allErrors: true, validateSchema: false })
   formats.default(ajv)
   ajv.addSchema(document, 'document')
   const compiled = new WeakMap<object, ReturnType<Ajv2020['compile']>>()

@@ -9,6 +9,7 @@ import { currencies, printUnits, toAmount } from './engine/currencies.ts'
 import type { Engine } from './engine/engine.ts'
 import { ledgerEntry } from './engine/ledger.ts'
 import type { Quota } from './engine/quota.ts'
+import { simulatorAjv } from './engine/shapes.ts'
 import { type SimulatedSymbol, symbols } from './engine/symbols.ts'
 import type { FaultSettings, Faults } from './faults.ts'
 import type { Next } from './next/next.ts'
@@ -181,7 +182,7 @@ const routes: Record<string, Route> = {
   }
 }
 
-const ajv = new Ajv({ allErrors: true, allowUnionTypes: true })
+const ajv = new Ajv(simulatorAjv)
 const checks = new Map<object, ValidateFunction>()
 
 /** Serves the control calls; everything else is 404. */

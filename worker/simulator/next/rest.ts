@@ -7,6 +7,7 @@ import type { Engine } from '../engine/engine.ts'
 import type { MarkupEntry } from '../engine/markup-book.ts'
 import type { AppId, SimulatedAccount, SimulatedContract } from '../engine/records.ts'
 import { SimulatedRefusal } from '../engine/refusal.ts'
+import { simulatorAjv } from '../engine/shapes.ts'
 import { sumOf } from '../v3/markup.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
 import type { OAuth } from './oauth.ts'
@@ -59,7 +60,7 @@ const MAX_BODY_BYTES = 65_536
 const MAX_COUNTS = 50_000
 const RESET_CENTS = 1_000_000
 
-const isAccount = new Ajv().compile({
+const isAccount = new Ajv(simulatorAjv).compile({
   type: 'object',
   required: ['currency', 'group', 'account_type'],
   properties: {
