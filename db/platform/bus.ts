@@ -46,9 +46,6 @@ const MAX_PAYLOAD = 7000
 export async function openBus(options: { url: string; redisUrl?: string | undefined; log: Log }): Promise<Bus> {
   const replyChannel = `svc_api_${randomBytes(6).toString('hex')}`
   const listeners = new Map<string, Set<HintListener>>()
-  const waiters = new Map<string, Set<(carried?: string) => void>>()
-  const outgoing = new Map<string, Set<string>>()
-  let scheduled = false
 
   function receive(channel: string, payload: string): void {
     for (const line of payload.split('\n')) {
@@ -60,6 +57,50 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
   const transport: Transport = options.redisUrl
     ? await redisTransport(options.redisUrl, receive, options.log)
     : postgresTransport(options.url, receive, options.log)
+
+  const outbox = openOutbox(transport, options.log)
+
+  async function listen(channel: string, listener: HintListener): Promise<() => void> {
+    const known = listeners.get(channel)
+    if (known) known.add(listener)
+    else {
+      listeners.set(channel, new Set([listener]))
+      await transport.subscribe(channel)
+    }
+    return () => {
+      const set = listeners.get(channel)
+      set?.delete(listener)
+      if (set?.size === 0) {
+        listeners.delete(channel)
+        void transport.unsubscribe(channel).catch(() => {})
+      }
+    }
+  }
+
+  const waits = openWaits()
+  await listen(replyChannel, waits.wake)
+
+  return {
+    replyChannel,
+    inStatements: options.redisUrl === undefined,
+    publish(channel, topic, id, carried) {
+      outbox.add(channel, linesOf({ topic, id, ...(carried ? { carried } : {}) }))
+    },
+    listen,
+    wait: waits.wait,
+    healthy: transport.healthy,
+    async close() {
+      outbox.flush()
+      waits.end()
+      await transport.close()
+    }
+  }
+}
+
+/** Hints that leave at the end of this turn of the event loop, those of a channel in as few messages as they fit in. */
+function openOutbox(transport: Transport, log: Log) {
+  const outgoing = new Map<string, Set<string>>()
+  let scheduled = false
 
   function flush(): void {
     scheduled = false
@@ -82,46 +123,29 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
   }
 
   function send(channel: string, payload: string): void {
-    transport
-      .send(channel, payload)
-      .catch((error: unknown) => options.log.debug({ err: error }, 'a wake-up was not sent'))
+    transport.send(channel, payload).catch((error: unknown) => log.debug({ err: error }, 'a wake-up was not sent'))
   }
-
-  async function listen(channel: string, listener: HintListener): Promise<() => void> {
-    const known = listeners.get(channel)
-    if (known) known.add(listener)
-    else {
-      listeners.set(channel, new Set([listener]))
-      await transport.subscribe(channel)
-    }
-    return () => {
-      const set = listeners.get(channel)
-      set?.delete(listener)
-      if (set?.size === 0) {
-        listeners.delete(channel)
-        void transport.unsubscribe(channel).catch(() => {})
-      }
-    }
-  }
-
-  await listen(replyChannel, ({ topic, id, carried }) => {
-    for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake(carried)
-  })
 
   return {
-    replyChannel,
-    inStatements: options.redisUrl === undefined,
-    publish(channel, topic, id, carried) {
-      const hint = linesOf({ topic, id, ...(carried ? { carried } : {}) })
+    flush,
+    add(channel: string, hint: string): void {
       const lines = outgoing.get(channel)
       if (lines) lines.add(hint)
       else outgoing.set(channel, new Set([hint]))
-      if (!scheduled) {
-        scheduled = true
-        setImmediate(flush)
-      }
+      if (scheduled) return
+      scheduled = true
+      setImmediate(flush)
+    }
+  }
+}
+
+/** Who waits in this process, and for which hint. */
+function openWaits(): Pick<Bus, 'wait'> & { wake: HintListener; end(): void } {
+  const waiters = new Map<string, Set<(carried?: string) => void>>()
+  return {
+    wake({ topic, id, carried }) {
+      for (const wake of waiters.get(`${topic} ${id}`) ?? []) wake(carried)
     },
-    listen,
     wait(topic, id, timeoutMs, signal) {
       const key = `${topic} ${id}`
       return new Promise(resolve => {
@@ -141,11 +165,8 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
         if (signal?.aborted) giveUp()
       })
     },
-    healthy: transport.healthy,
-    async close() {
-      flush()
+    end() {
       for (const set of waiters.values()) for (const wake of [...set]) wake()
-      await transport.close()
     }
   }
 }

@@ -1,6 +1,7 @@
 // How often: one counter per key and per trader in windows of a minute, and of failed logins in longer ones,
 // in memory or in Redis. When Redis is away each process counts for itself until it is back.
 import { randomUUID } from 'node:crypto'
+import type { Redis } from 'ioredis'
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from './log.ts'
 import { logOutages } from './redis-outage.ts'
@@ -53,9 +54,9 @@ export async function openLimits(options: {
 }): Promise<RateLimits> {
   const minute = options.windowSeconds ?? 60
   // Loaded only where there is one.
-  const { Redis } = options.redisUrl ? await import('ioredis') : {}
-  const redis = Redis
-    ? new Redis(options.redisUrl as string, {
+  const ioredis = options.redisUrl ? await import('ioredis') : undefined
+  const redis = ioredis
+    ? new ioredis.Redis(options.redisUrl as string, {
         enableOfflineQueue: false,
         maxRetriesPerRequest: 1,
         commandTimeout: 500,
@@ -92,6 +93,35 @@ export async function openLimits(options: {
     resetSeconds: Math.max(1, Math.ceil(res.msBeforeNext / 1000))
   })
 
+  const places = openPlaces(redis)
+  return {
+    hold: places.hold,
+    async hit(name, limit, windowSeconds, points = 1) {
+      try {
+        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points))
+      } catch (error) {
+        if (error instanceof RateLimiterRes) return toCount(limit, false, error)
+        throw error
+      }
+    },
+    async giveBack(name, limit, windowSeconds) {
+      await limiterOf(limit, windowSeconds).reward(name)
+    },
+    async count(name, limit, windowSeconds) {
+      return (await limiterOf(limit, windowSeconds).get(name))?.consumedPoints ?? 0
+    },
+    async forget(name, limit, windowSeconds) {
+      await limiterOf(limit, windowSeconds).delete(name)
+    },
+    async close() {
+      places.close()
+      redis?.disconnect()
+    }
+  }
+}
+
+/** Places that are held, in Redis where there is one: there those of a process that is gone end by themselves. */
+function openPlaces(redis: Redis | undefined): Pick<RateLimits, 'hold'> & { close(): void } {
   /** Places of this process: what Redis knows of them is renewed from here. */
   const places = new Map<string, Map<string, true>>()
   const renewing = redis && setInterval(() => void renew().catch(() => {}), HOLD_ON_MS)
@@ -99,7 +129,7 @@ export async function openLimits(options: {
 
   async function renew(): Promise<void> {
     const until = Date.now() + HELD_MS
-    const batch = (redis as NonNullable<typeof redis>).pipeline()
+    const batch = (redis as Redis).pipeline()
     for (const [name, members] of places) {
       for (const member of members.keys()) batch.zadd(`svc_held:${name}`, until, member)
       batch.pexpire(`svc_held:${name}`, HELD_MS)
@@ -135,26 +165,8 @@ export async function openLimits(options: {
       }
       return { release }
     },
-    async hit(name, limit, windowSeconds, points = 1) {
-      try {
-        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points))
-      } catch (error) {
-        if (error instanceof RateLimiterRes) return toCount(limit, false, error)
-        throw error
-      }
-    },
-    async giveBack(name, limit, windowSeconds) {
-      await limiterOf(limit, windowSeconds).reward(name)
-    },
-    async count(name, limit, windowSeconds) {
-      return (await limiterOf(limit, windowSeconds).get(name))?.consumedPoints ?? 0
-    },
-    async forget(name, limit, windowSeconds) {
-      await limiterOf(limit, windowSeconds).delete(name)
-    },
-    async close() {
+    close() {
       clearInterval(renewing)
-      redis?.disconnect()
     }
   }
 }

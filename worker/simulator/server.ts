@@ -1,6 +1,6 @@
 // The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for
 // tests and operators.
-import { createServer, type IncomingMessage, type ServerResponse, STATUS_CODES } from 'node:http'
+import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
@@ -9,6 +9,7 @@ import { Engine } from './engine/engine.ts'
 import { openJournal } from './engine/journal.ts'
 import { type LedgerEntry, ledgerEntry } from './engine/ledger.ts'
 import { type CallQuotas, publishedLimits, Quota } from './engine/quota.ts'
+import type { AppId } from './engine/records.ts'
 import { Faults } from './faults.ts'
 import { magicDelayMs, orderOf } from './magic.ts'
 import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
@@ -99,30 +100,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     v3.cutAll()
     next.front.cutAll()
   })
-  server.on('upgrade', (request, socket, head) => {
-    // A client may disconnect before it is admitted; there is no other error listener yet.
-    socket.on('error', () => socket.destroy())
-    const url = new URL(request.url ?? '/', `http://${host}`)
-    if (faults.settings.down) refuse(socket, 503)
-    else if (next.owns(url.pathname)) {
-      const admitted = next.admit(url)
-      if (typeof admitted === 'number') refuse(socket, admitted)
-      else
-        sockets.handleUpgrade(request, socket, head, ws => {
-          serve(ws, socket, after, peer => {
-            const { connection, left } = next.connect(admitted, peer)
-            ws.on('close', left)
-            return connection
-          })
-        })
-    } else if (url.pathname !== PATH) refuse(socket, 404)
-    else
-      sockets.handleUpgrade(request, socket, head, ws => {
-        const appId = appIdOf(url)
-        if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
-        else serve(ws, socket, after, peer => new ClientConnection(v3, appId, peer))
-      })
-  })
+  admitSockets(server, sockets, { host, v3, next, faults, revokedAppIds, after })
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -155,6 +133,49 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
       await new Promise(resolve => server.close(resolve))
     }
   }
+}
+
+/** Connects sockets to the dialect that their path belongs to, or refuses them. */
+function admitSockets(
+  server: Server,
+  sockets: WebSocketServer,
+  {
+    host,
+    v3,
+    next,
+    faults,
+    revokedAppIds,
+    after
+  }: Pick<Simulator, 'v3' | 'next' | 'faults'> & {
+    host: string
+    revokedAppIds: AppId[]
+    after: (run: () => void) => void
+  }
+): void {
+  server.on('upgrade', (request, socket, head) => {
+    // A client may disconnect before it is admitted; there is no other error listener yet.
+    socket.on('error', () => socket.destroy())
+    const url = new URL(request.url ?? '/', `http://${host}`)
+    if (faults.settings.down) refuse(socket, 503)
+    else if (next.owns(url.pathname)) {
+      const admitted = next.admit(url)
+      if (typeof admitted === 'number') refuse(socket, admitted)
+      else
+        sockets.handleUpgrade(request, socket, head, ws => {
+          serve(ws, socket, after, peer => {
+            const { connection, left } = next.connect(admitted, peer)
+            ws.on('close', left)
+            return connection
+          })
+        })
+    } else if (url.pathname !== PATH) refuse(socket, 404)
+    else
+      sockets.handleUpgrade(request, socket, head, ws => {
+        const appId = appIdOf(url)
+        if (appId === null || revokedAppIds.includes(appId)) dismiss(ws)
+        else serve(ws, socket, after, peer => new ClientConnection(v3, appId, peer))
+      })
+  })
 }
 
 function notFound(_: IncomingMessage, response: ServerResponse): void {
