@@ -1,7 +1,7 @@
 // The depths of the queues, read from pg-boss' table in one statement, and dead letters put back to work.
 import { fromKnex, PgBoss, type RedriveOptions } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
-import { type Db, rows } from '../postgres/connection.ts'
+import { type Db, DEPENDABLE, rows } from '../postgres/connection.ts'
 
 export interface QueueStanding {
   queue: QueueName
@@ -73,7 +73,8 @@ export async function retryDeadLetters(trx: Db, url: string, queue: QueueName): 
     migrate: false,
     createSchema: false,
     supervise: false,
-    schedule: false
+    schedule: false,
+    ...{ options: DEPENDABLE }
   })
   boss.on('error', () => {}) // What fails here fails the call as well.
   await boss.start()

@@ -3,7 +3,7 @@
 import { fromKnex, PgBoss } from 'pg-boss'
 import { matches } from '../../schemas/checks/validator.ts'
 import { deadLetterOf, type JobData, type QueueName, queues } from '../../schemas/jobs.ts'
-import { type Db, DURABLE, execute, rows } from '../postgres/connection.ts'
+import { type Db, DEPENDABLE, execute, rows } from '../postgres/connection.ts'
 import { conditionOf } from './job-condition.ts'
 import type { Log } from './log.ts'
 
@@ -69,7 +69,7 @@ export async function openQueue(options: {
     max: options.pool ?? (working ? 4 : 2),
     connectionTimeoutMillis: 5000,
     // Without keep-alive and time-out a server that fell silent would go unnoticed.
-    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS, options: DURABLE },
+    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS, options: DEPENDABLE },
     migrate: false,
     createSchema: false,
     supervise: working,

@@ -41,7 +41,26 @@ export const WITHOUT_STATEMENT_TIMEOUT = '-c statement_timeout=0'
  * For the `options` of a connection: a commit is acknowledged when it is on disk, and on a synchronous standby where there
  * is one, whatever the server's, the database's or the role's default is. A purchase leaves after such a commit.
  */
-export const DURABLE = '-c synchronous_commit=on'
+const DURABLE = '-c synchronous_commit=on'
+
+/**
+ * For the `options` of a connection: what our statements mean, whatever the server's, the database's or the role's defaults are.
+ * A guard that waits for a lock and then reads what the other has written relies on read committed, a date with an interval on
+ * UTC, the client's parsers on how dates, bytes and floats are written.
+ */
+const MEANING = [
+  'default_transaction_isolation=read\\ committed',
+  'TimeZone=UTC',
+  'DateStyle=ISO,MDY',
+  'bytea_output=hex',
+  'extra_float_digits=1',
+  'standard_conforming_strings=on'
+]
+  .map(setting => `-c ${setting}`)
+  .join(' ')
+
+/** For the `options` of a connection that writes what must last: its statements mean the same everywhere, and its commits are on disk. */
+export const DEPENDABLE = `${DURABLE} ${MEANING}`
 
 /**
  * For the `options` of a connection: no statement is compiled. Compiling a long one takes seconds on a busy machine and cannot
@@ -85,7 +104,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
       statement_timeout: limits?.statementMs,
       idle_in_transaction_session_timeout: 30_000,
       // The server may have a statement time-out of its own for everybody.
-      options: `-c lock_timeout=10000 ${DURABLE} ${UNCOMPILED}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
+      options: `-c lock_timeout=10000 ${DEPENDABLE} ${UNCOMPILED}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
     },
     pool: {
       min: 0,

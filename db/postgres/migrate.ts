@@ -71,7 +71,7 @@ import * as archivedTraders from '../migrations/0078_archived_traders.ts'
 import * as traderCloses from '../migrations/0079_trader_closes.ts'
 import * as cheaperTriggers from '../migrations/0083_cheaper_triggers.ts'
 import * as dayTraders from '../migrations/0086_day_traders.ts'
-import { type Db, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
+import { type Db, DEPENDABLE, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
   name: string
@@ -205,7 +205,7 @@ async function applyMissing(db: Db, url: string): Promise<string[]> {
     schedule: false,
     max: 2,
     application_name: 'service-migrate',
-    ...{ keepAlive: true, options: WITHOUT_STATEMENT_TIMEOUT }
+    ...{ keepAlive: true, options: `${WITHOUT_STATEMENT_TIMEOUT} ${DEPENDABLE}` }
   })
   boss.on('error', () => {})
   await boss.start()

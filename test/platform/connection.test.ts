@@ -153,14 +153,14 @@ patience('is broken off past the time-out, or once the server has been silent fo
   }
 })
 
-/** A database whose server has this setting for everybody. */
-async function openDatabaseWith(setting: string): Promise<string> {
+/** A database whose server has these settings for everybody. */
+async function openDatabaseWith(...settings: string[]): Promise<string> {
   const other = new URL(url)
   other.pathname = `${other.pathname}_${randomBytes(3).toString('hex')}`
   const name = other.pathname.slice(1)
   await db.raw(`create database ${name}`)
   onClose(() => db.raw(`drop database if exists ${name} with (force)`))
-  await db.raw(`alter database ${name} set ${setting}`)
+  for (const setting of settings) await db.raw(`alter database ${name} set ${setting}`)
   return other.href
 }
 
@@ -198,6 +198,63 @@ patience('is waited for in a migration, of ours and of the queue', async () => {
   assert.is(limitsOf('pgboss.queue')?.statement_timeout, '0')
 })
 
+const meaning = suite('a statement in a database with defaults of its own')
+
+/** Defaults that change what statements mean, as another service on the same server may want them. */
+const openStrangeDatabase = () =>
+  openDatabaseWith(
+    `default_transaction_isolation = 'serializable'`,
+    `timezone = 'Australia/Lord_Howe'`,
+    `datestyle = 'SQL, DMY'`,
+    `bytea_output = 'escape'`,
+    'extra_float_digits = -3'
+  )
+
+meaning('reads instants, bytes and floats as they are, and counts days in UTC', async () => {
+  const strange = openDatabase({ url: await openStrangeDatabase(), pool: 1, name: 'test' })
+  onClose(() => strange.destroy())
+  // Clocks on Lord Howe Island go back by half an hour on this day.
+  const found = await rows(
+    strange,
+    `select timestamptz '2026-04-04 12:00+00' + interval '1 day' as at, '\\xff00'::bytea::text as bytes, (0.1::float8 + 0.2::float8)::text as sum`
+  )
+  assert.equal(found, [{ at: new Date('2026-04-05T12:00:00Z'), bytes: '\\xff00', sum: '0.30000000000000004' }])
+})
+
+meaning('waits for a row that another transaction holds, and then goes on from what that one has left', async () => {
+  const strange = openDatabase({ url: await openStrangeDatabase(), pool: 3, name: 'test' })
+  onClose(() => strange.destroy())
+  await strange.raw('create table wallet (balance int); insert into wallet values (100)')
+  const spend = (trx: Db) => rows(trx, 'update wallet set balance = balance - 60 where balance >= 60 returning balance')
+  const first = await strange.transaction()
+  assert.equal(await spend(first), [{ balance: 40 }])
+  const second = strange.transaction(spend)
+  second.catch(() => {})
+  await until('the second to wait for the first', async () => {
+    const waiting = await rows(
+      strange,
+      `select from pg_stat_activity where datname = current_database() and wait_event = 'transactionid'`
+    )
+    return waiting.length > 0
+  })
+  await first.commit()
+  assert.equal(await second, [])
+})
+
+meaning('means the same on the connections of the queue', async () => {
+  const strange = await openStrangeDatabase()
+  await migrate(strange)
+  const queue = await openQueue({ url: strange, role: 'sender', log: openLog({ level: 'silent', name: 'test' }) })
+  try {
+    const { rows: shown } = await queue.boss
+      .getDb()
+      .executeSql(`select current_setting('transaction_isolation') as isolation, current_setting('DateStyle') as style`)
+    assert.equal({ ...shown[0] }, { isolation: 'read committed', style: 'ISO, MDY' })
+  } finally {
+    await queue.close()
+  }
+})
+
 const attempts = suite('a queue that could not be opened')
 
 attempts('leaves no connection and no timer behind', async () => {
@@ -220,4 +277,4 @@ attempts('leaves no connection and no timer behind', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, attempts, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, meaning, attempts, patience]) tests.run()
