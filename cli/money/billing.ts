@@ -6,7 +6,7 @@ import { recordAudit } from '../../db/platform/audit.ts'
 import { BillingOrder } from '../../schemas/commands/money.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
-import { UsageError } from '../terminal/refusals.ts'
+import { instantOf } from '../terminal/instants.ts'
 
 export function addBilling(program: Command): void {
   program
@@ -20,7 +20,7 @@ export function addBilling(program: Command): void {
       withStore(
         async ({ db, config, actor }, { now }: BillingOrder) => {
           const prices = config.planPrices
-          const at = now === undefined ? undefined : instant(now)
+          const at = now === undefined ? undefined : instantOf('--now', now)
           const { charged, activated, deactivated } = await checkBilling(db, {
             prices,
             feePct: config.marketplaceFeePct,
@@ -36,10 +36,4 @@ export function addBilling(program: Command): void {
         { input: BillingOrder, acts: true }
       )
     )
-}
-
-function instant(iso: string): Date {
-  const at = new Date(iso)
-  if (Number.isNaN(at.getTime())) throw new UsageError(`--now is no instant: ${iso}`)
-  return at
 }

@@ -11,6 +11,7 @@ import { OrderClose, OrderName, OrderSearch } from '../../schemas/commands/order
 import { eventsOf, type OrderEvent, offsetText, readOrderWithAudit } from '../console/order.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
+import { instantOf } from '../terminal/instants.ts'
 import { lines, table } from '../terminal/output.ts'
 import { UsageError } from '../terminal/refusals.ts'
 import { watchable } from '../terminal/watching.ts'
@@ -51,8 +52,8 @@ export function addOrders(program: Command): void {
             errorCode: error,
             asset,
             accountId: account,
-            from: instantOf('--from', from),
-            to: instantOf('--to', to),
+            from: from === undefined ? undefined : instantOf('--from', from),
+            to: to === undefined ? undefined : instantOf('--to', to),
             limit,
             cursor
           }
@@ -147,17 +148,6 @@ async function close(opened: Opened, { order: name, reason }: OrderClose): Promi
   const details = { reason, contractId: order.broker_order_id, accountId: order.account_id, status: order.status }
   await recordAudit(db, { actor, action: 'orders.close', target: order.id, details })
   return withWorkers(opened, async tools => presentEntry(await sellOrder(db, tools, order)))
-}
-
-/** The instant an option names: with its zone, or the beginning of a day, UTC. Throws UsageError for a day there is not. */
-function instantOf(option: string, text: string | undefined): Date | undefined {
-  if (text === undefined) return undefined
-  const instant = new Date(text)
-  const day = text.slice(0, 10)
-  // Date takes 31 February for 3 March.
-  if (Number.isNaN(instant.getTime()) || new Date(day).toISOString().slice(0, 10) !== day)
-    throw new UsageError(`${option} names no day or time there is: ${text}`)
-  return instant
 }
 
 /** What lists show and, beyond it, how the order got where it is. */

@@ -10,6 +10,7 @@ import { getNamedOrder } from '../../db/platform/named.ts'
 import { SettleOrder } from '../../schemas/commands/contracts.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
+import { instantOf } from '../terminal/instants.ts'
 import { withWorkers } from './doubt.ts'
 
 export function addOrdersSettle(orders: Command): void {
@@ -34,7 +35,7 @@ export function addOrdersSettle(orders: Command): void {
 async function settle(opened: Opened, { order: name, soldFor, closedAt, reason }: SettleOrder): Promise<object> {
   const { db, actor, confirm } = opened
   const order = await getNamedOrder(db, name)
-  const settlement = { soldFor, closedAt: new Date(closedAt) }
+  const settlement = { soldFor, closedAt: instantOf('--closed-at', closedAt) }
   await checkHandSettlement(db, order, settlement)
   const bought = `${order.asset}, bought for ${order.buy_price}${order.kind === 'BINARY' ? `, payout ${order.payout}` : ''}`
   await confirm(

@@ -38,6 +38,8 @@ money('refuse amounts that are none with exit code 2, and unknown partners with 
   for (const now of ['2026-13-01', '2026-12-01T10:00:00'])
     assert.is((await operator('billing', 'check', '--now', now)).exit, 2, now)
   assert.is((await operator('billing', 'check', '--now', '2020-01-01')).exit, 0)
+  // Taken for 3 March, it would charge two days more than was meant.
+  assert.is((await operator('billing', 'check', '--now', '2020-02-31')).exit, 2)
 })
 
 money('create a partner with a balance and a trial, and show both', async () => {

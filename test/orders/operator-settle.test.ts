@@ -106,6 +106,7 @@ settling('refuses what cannot be true, and an order that the service can settle 
   assert.match(await refused('0', '2020-01-01T00:00:00Z'), /before the purchase/)
   assert.match(await refused('0', new Date(Date.now() + 3_600_000).toISOString()), /future/)
   assert.match(await refused('0', 'yesterday'), /closed-at/)
+  assert.match(await refused('0', '2026-02-31T08:00:00Z'), /closed-at names no day/)
   assert.match(await refusal(...settle('ord_unknown', '0', '--yes')), /There is no order/)
   const running = await makeStuck({ expiry_at: new Date(Date.now() + 3_600_000) })
   await db('contract_breaks').where({ order_id: running.order.id }).delete()
