@@ -4,11 +4,16 @@
 import { distance } from 'fastest-levenshtein'
 import { check } from '../checks/validator.ts'
 import { ApiError } from '../errors/errors.ts'
+import { usd } from '../fields/money.ts'
 
 const int = (description: string, value: number, minimum = 0, maximum = 2 ** 31 - 1) =>
   ({ type: 'integer', minimum, maximum, default: value, description }) as const
 /** Days after which an order that ended may move to the archive at the earliest: sums of 31 days and what is copied read live orders alone. */
 export const ARCHIVE_LEAST_DAYS = 40
+
+/** Text, for a number would not do: few prices with cents are multiples of 0.01 as floats. */
+const price = (value: string) =>
+  ({ type: 'string', pattern: '^\\d{1,10}(\\.\\d{1,2})?$', default: value, description: 'USD a month' }) as const
 
 const text = (description: string) => ({ type: 'string', minLength: 1, maxLength: 2000, description }) as const
 
@@ -74,30 +79,9 @@ export const environment = {
     RATE_LIMIT_PRO: int('calls a minute of a PRO key', 3000, 1),
     RATE_LIMIT_SCALE: int('calls a minute of a SCALE key', 12000, 1),
     RATE_LIMIT_TRADER: int('calls a minute that name one trader', 120, 1),
-    PLAN_PRICE_LAUNCH: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1e9,
-      multipleOf: 0.01,
-      default: 49,
-      description: 'USD a month'
-    },
-    PLAN_PRICE_PRO: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1e9,
-      multipleOf: 0.01,
-      default: 199,
-      description: 'USD a month'
-    },
-    PLAN_PRICE_SCALE: {
-      type: 'number',
-      minimum: 0,
-      maximum: 1e9,
-      multipleOf: 0.01,
-      default: 799,
-      description: 'USD a month'
-    },
+    PLAN_PRICE_LAUNCH: price('49'),
+    PLAN_PRICE_PRO: price('199'),
+    PLAN_PRICE_SCALE: price('799'),
     MARKETPLACE_FEE_PCT: {
       type: 'number',
       minimum: 0,
@@ -171,6 +155,18 @@ const needed: [keyof typeof environment.properties, keyof typeof environment.pro
   ['BROKER_NEXT_APP_HEADER', 'BROKER_NEXT_URL'],
   ['BROKER_NEXT_AUTH_URL', 'BROKER_NEXT_URL']
 ]
+
+/** Settings that are whole addresses. That of PostgreSQL has forms of its own, and reaching it names what is wrong with it. */
+const addresses = [
+  'REDIS_URL',
+  'BASE_URL',
+  'STREAM_URL',
+  'BROKER_URL',
+  'TEST_BROKER_URL',
+  'BROKER_NEXT_URL',
+  'BROKER_NEXT_AUTH_URL',
+  'AI_BASE_URL'
+] as const satisfies (keyof typeof environment.properties)[]
 
 export interface Config {
   databaseUrl: string | undefined
@@ -249,6 +245,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   for (const [name, other] of needed)
     if (given[name] !== undefined && given[other] === undefined)
       throw new ConfigError(`${name} needs ${other} as well (${environment.properties[other].description})`)
+  for (const name of addresses)
+    if (given[name] !== undefined && !URL.canParse(String(given[name])))
+      throw new ConfigError(`${name} is no address (${environment.properties[name].description})`)
   const str = (name: string) => e[name] as string | undefined
   const num = (name: string) => e[name] as number
   const host = str('HOST') as string
@@ -288,9 +287,9 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       trader: num('RATE_LIMIT_TRADER')
     },
     planPrices: {
-      LAUNCH: num('PLAN_PRICE_LAUNCH').toFixed(2),
-      PRO: num('PLAN_PRICE_PRO').toFixed(2),
-      SCALE: num('PLAN_PRICE_SCALE').toFixed(2)
+      LAUNCH: usd(str('PLAN_PRICE_LAUNCH') as string),
+      PRO: usd(str('PLAN_PRICE_PRO') as string),
+      SCALE: usd(str('PLAN_PRICE_SCALE') as string)
     },
     marketplaceFeePct: String(num('MARKETPLACE_FEE_PCT')),
     sessionCookieDomain: str('SESSION_COOKIE_DOMAIN'),

@@ -155,6 +155,37 @@ contradicting('have the address of an api with a certificate begin with https', 
   assert.is(readConfig({ PORT: '8080' }).baseUrl, 'http://127.0.0.1:8080')
 })
 
+const wrong = suite('a setting that is wrong by itself')
+
+wrong('is no price with cents, whichever', () => {
+  for (let cents = 0; cents <= 100_000; cents++) {
+    const price = `${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, '0')}`
+    assert.is(readConfig({ ...env, PLAN_PRICE_PRO: price }).planPrices.PRO, price)
+  }
+  assert.is(readConfig({ ...env, PLAN_PRICE_PRO: '9999999999.99' }).planPrices.PRO, '9999999999.99')
+  assert.is(readConfig({ ...env, PLAN_PRICE_PRO: '29.9' }).planPrices.PRO, '29.90')
+  for (const price of ['19.999', '-1', 'free', '1e2', '19,99', 'NaN', '99999999999'])
+    assert.throws(() => readConfig({ ...env, PLAN_PRICE_PRO: price }), /^PLAN_PRICE_PRO must .* not /, price)
+})
+
+wrong('is an address that is none, named by one line', async () => {
+  const addresses: Record<string, Record<string, string>> = {
+    BASE_URL: { BASE_URL: 'http://a b' },
+    STREAM_URL: { STREAM_URL: 'wss://a b' },
+    REDIS_URL: { REDIS_URL: 'redis://[bad' },
+    BROKER_URL: { BROKER_URL: 'ws://' },
+    TEST_BROKER_URL: { TEST_BROKER_URL: 'ws://[bad' },
+    BROKER_NEXT_URL: { BROKER_NEXT_URL: 'http://a:99999', BROKER_NEXT_APP_HEADER: 'App' },
+    AI_BASE_URL: { AI_BASE_URL: 'http://' }
+  }
+  for (const [name, set] of Object.entries(addresses))
+    assert.throws(() => readConfig({ ...env, ...set }), new RegExp(`^${name} is no address `), name)
+  const worker = startProcess('worker/main.ts', { ...env, BROKER_URL: 'ws://[bad' })
+  assert.is(await worker.ended, 78)
+  assert.is(worker.lines.length, 1, worker.lines.join('\n'))
+  assert.match(worker.lines[0] ?? '', /BROKER_URL is no address/)
+})
+
 contradicting('keep the api from starting where every call would be refused, and the worker from nothing', async () => {
   const api = startProcess('api/main.ts', { ...env, ...https, PORT: '0' })
   assert.is(await api.ended, 78)
@@ -187,4 +218,5 @@ contradicting('are logged at the start where the process can work, and fail the 
 })
 
 contradicting.after(closeAll)
+wrong.run()
 contradicting.run()
