@@ -39,12 +39,19 @@ interface HeldPlace {
 // Places in Redis are members of a sorted set whose score is when they end unless they are held on to.
 const HELD_MS = 25_000
 const HOLD_ON_MS = 8000
-const TAKE = `
-redis.call('zremrangebyscore', KEYS[1], '-inf', ARGV[1])
-if redis.call('zcard', KEYS[1]) >= tonumber(ARGV[2]) then return 0 end
-redis.call('zadd', KEYS[1], ARGV[3], ARGV[4])
-redis.call('pexpire', KEYS[1], ARGV[5])
+// By the clock of Redis, which all processes share: a process whose clock is ahead would hold its places long after its
+// death, and those of one whose clock is behind would be free while it holds them.
+const NOW = `local time = redis.call('time')
+local now = time[1] * 1000 + math.floor(time[2] / 1000)`
+const TAKE = `${NOW}
+redis.call('zremrangebyscore', KEYS[1], '-inf', now)
+if redis.call('zcard', KEYS[1]) >= tonumber(ARGV[1]) then return 0 end
+redis.call('zadd', KEYS[1], now + ARGV[2], ARGV[3])
+redis.call('pexpire', KEYS[1], ARGV[2])
 return 1`
+const HOLD_ON = `${NOW}
+for i = 2, #ARGV do redis.call('zadd', KEYS[1], now + ARGV[1], ARGV[i]) end
+redis.call('pexpire', KEYS[1], ARGV[1])`
 
 /** Opens the counters. `windowSeconds` is 60 everywhere but in tests. */
 export async function openLimits(options: {
@@ -86,11 +93,12 @@ export async function openLimits(options: {
     return limiter
   }
 
-  const toCount = (limit: number, allowed: boolean, res: RateLimiterRes): Count => ({
+  // A window in memory ends by a timer, and what is left of it is computed by the wall clock: set back, it shows more.
+  const toCount = (limit: number, allowed: boolean, res: RateLimiterRes, windowSeconds = minute): Count => ({
     allowed,
     limit,
     remaining: allowed ? Math.max(0, res.remainingPoints) : 0,
-    resetSeconds: Math.max(1, Math.ceil(res.msBeforeNext / 1000))
+    resetSeconds: Math.max(1, Math.min(windowSeconds, Math.ceil(res.msBeforeNext / 1000)))
   })
 
   const places = openPlaces(redis)
@@ -98,9 +106,9 @@ export async function openLimits(options: {
     hold: places.hold,
     async hit(name, limit, windowSeconds, points = 1) {
       try {
-        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points))
+        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points), windowSeconds)
       } catch (error) {
-        if (error instanceof RateLimiterRes) return toCount(limit, false, error)
+        if (error instanceof RateLimiterRes) return toCount(limit, false, error, windowSeconds)
         throw error
       }
     },
@@ -128,18 +136,13 @@ function openPlaces(redis: Redis | undefined): Pick<RateLimits, 'hold'> & { clos
   renewing?.unref()
 
   async function renew(): Promise<void> {
-    const until = Date.now() + HELD_MS
     const batch = (redis as Redis).pipeline()
-    for (const [name, members] of places) {
-      for (const member of members.keys()) batch.zadd(`svc_held:${name}`, until, member)
-      batch.pexpire(`svc_held:${name}`, HELD_MS)
-    }
+    for (const [name, members] of places) batch.eval(HOLD_ON, 1, `svc_held:${name}`, HELD_MS, ...members.keys())
     await batch.exec()
   }
 
   async function holdInRedis(name: string, limit: number, member: string): Promise<boolean> {
-    const now = Date.now()
-    const taken = await redis?.eval(TAKE, 1, `svc_held:${name}`, now, limit, now + HELD_MS, member, HELD_MS)
+    const taken = await redis?.eval(TAKE, 1, `svc_held:${name}`, limit, HELD_MS, member)
     return taken === 1
   }
 

@@ -1,0 +1,68 @@
+// Counters and places while the wall clock of a process is wrong or is set back: they go by clocks that are not.
+import { Redis } from 'ioredis'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { openLimits } from '../../db/platform/limits.ts'
+import { openLog } from '../../db/platform/log.ts'
+import { closeAll, onClose } from '../support/harness.ts'
+import { startRedis } from '../support/redis.ts'
+
+const HOUR_MS = 3_600_000
+const log = openLog({ level: 'silent', name: 'test' })
+const redis = await startRedis()
+
+/** Runs `work` with a wall clock that is off. */
+async function withClockOff<T>(ms: number, work: () => Promise<T>): Promise<T> {
+  const right = Date.now
+  Date.now = () => right() + ms
+  try {
+    return await work()
+  } finally {
+    Date.now = right
+  }
+}
+
+const windows = suite('a window')
+
+windows('of a clock that is set back shows no more time than it has left at most', async () => {
+  const limits = await openLimits({ log })
+  onClose(() => limits.close())
+  await limits.hit('a', 1)
+  await limits.hit('b', 5, 900)
+  await withClockOff(-HOUR_MS, async () => {
+    assert.equal(await limits.hit('a', 1), { allowed: false, limit: 1, remaining: 0, resetSeconds: 60 })
+    assert.is((await limits.hit('b', 5, 900)).resetSeconds, 900)
+  })
+})
+
+const held = suite('places of several processes')
+
+held('are held by the clock of Redis, not by those of the processes', async () => {
+  if (!redis) return
+  const open = async () => {
+    const limits = await openLimits({ redisUrl: redis.url, log })
+    onClose(() => limits.close())
+    return limits
+  }
+  const client = new Redis(redis.url)
+  onClose(async () => client.disconnect())
+  const [ahead, behind, right] = [await open(), await open(), await open()]
+  // Each connects by itself.
+  for (const limits of [ahead, behind, right]) {
+    for (let taken = 0; taken === 0; ) {
+      const place = await limits.hold('warm', 1)
+      taken = await client.zcard('svc_held:warm')
+      place?.release()
+    }
+  }
+  assert.ok(await withClockOff(HOUR_MS, () => ahead.hold('ahead', 1)))
+  assert.is(await right.hold('ahead', 1), null)
+  const [, until] = await client.zrange('svc_held:ahead', '0', '0', 'WITHSCORES')
+  const leftMs = Number(until) - Date.now()
+  assert.ok(leftMs > 0 && leftMs <= 30_000, `its place ends in ${leftMs} ms`)
+  assert.ok(await withClockOff(-HOUR_MS, () => behind.hold('behind', 1)))
+  assert.is(await right.hold('behind', 1), null)
+})
+
+held.after(closeAll)
+for (const tests of [windows, held]) tests.run()
