@@ -97,7 +97,9 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   const proving = openProving(services, placing, () => loops['account.prove'].wake())
   const brokerRequests = new BrokerRequests(services, settling)
   const databaseClock = new DatabaseClock()
-  const webhooks = await startWebhooks(services)
+  await databaseClock.measure(services)
+  // Receivers refuse what was signed minutes ago, or in the future.
+  const webhooks = await startWebhooks({ ...services, clock: databaseClock.correcting(services.clock) })
   const ticks = openTicks(services)
   // Before an order can name this worker: one that has no lease is taken for gone.
   await settling.renew()

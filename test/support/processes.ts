@@ -24,8 +24,11 @@ interface TestWorker {
   stop(): Promise<void>
 }
 
-/** A worker inside this process, on the environment of a harness. What was opened is closed as well when the rest cannot be. */
-export async function startTestWorker(env: Record<string, string>): Promise<TestWorker> {
+/**
+ * A worker inside this process, on the environment of a harness, its wall clock off by `wallMs`. What was opened is closed as well when
+ * the rest cannot be.
+ */
+export async function startTestWorker(env: Record<string, string>, { wallMs = 0 } = {}): Promise<TestWorker> {
   const config = readConfig(env)
   const url = config.databaseUrl as string
   const opened: (() => unknown)[] = []
@@ -56,7 +59,7 @@ export async function startTestWorker(env: Record<string, string>): Promise<Test
     brokers,
     worker,
     vault: openVault(TOKEN_KEYS),
-    clock: systemClock,
+    clock: { ...systemClock, wall: () => systemClock.wall() + wallMs },
     changes: openSignal()
   }
   const work = await startWork(services)

@@ -6,7 +6,7 @@ import { retryWebhookDelivery, testWebhook } from '../../api/webhooks/deliveries
 import { getWebhook, rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
-import { openReceiver } from './receiver.ts'
+import { openReceiver, type ReceivedDelivery } from './receiver.ts'
 import { openWorld } from './world.ts'
 
 const WAIT_MS = 60_000
@@ -38,6 +38,20 @@ sending('sends what happens from registration on, signed, and lists each attempt
     [event.id, event.type, 1, 'DELIVERED', 204, false]
   )
   assert.is(receiver.book.length, 1)
+})
+
+sending('is signed at the time of the database by a worker whose clock is wrong, a test too', async () => {
+  const other = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200' } })
+  const worker = await startTestWorker(other.env, { wallMs: 3_600_000 })
+  const [partner, receiver] = [await other.makePartner(), await openReceiver()]
+  const { webhookId } = await openWorld(other).register(partner, receiver)
+  await partner.makeTrader()
+  await until('the event', () => receiver.book.length === 1, WAIT_MS)
+  assert.is((await partner.call(testWebhook, { params: { id: webhookId } })).body.httpStatus, 204)
+  for (const { verified, headers } of receiver.book) assert.ok(verified, headers['webhook-timestamp'])
+  const [, { event }] = receiver.book as [ReceivedDelivery, ReceivedDelivery]
+  assert.ok(Math.abs(Date.parse(event.createdAt) - Date.now()) < 300_000, event.createdAt)
+  await worker.stop()
 })
 
 sending('is in order for each record, and every event comes once while nothing fails', async () => {

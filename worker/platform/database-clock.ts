@@ -45,6 +45,15 @@ export class DatabaseClock {
     return generation
   }
 
+  /** The clock with the wall time that the database shows, as far as it was measured: for instants that others read. */
+  correcting(clock: Clock): Clock {
+    return {
+      now: () => clock.now(),
+      wall: () => clock.wall() - (this.offsetMs ?? 0),
+      after: (ms, then) => clock.after(ms, then)
+    }
+  }
+
   /** A sentence where the wall clock is off; none where it is right or was never measured. */
   warnings(): string[] {
     if (!this.isOff()) return []
