@@ -23,7 +23,7 @@ export const getActivity: Operation<{ query: AnalyticsQuery }> = {
   errors: [],
   replica: true,
   async handle({ partner, query }, { db }) {
-    const window = windowOf(partner.partnerId, query)
+    const window = await windowOf(db, partner.partnerId, query)
     const found = await within(readActivity(db, window))
     return { ...presentWindow(window, found), data: found.data.map(presentActivity) }
   }
@@ -62,7 +62,7 @@ export const getMarketplaceAnalytics: Operation<{ query: MarketplaceQuery }> = {
   errors: [],
   replica: true,
   async handle({ partner, query }, { db }) {
-    const window = windowOf(partner.partnerId, query)
+    const window = await windowOf(db, partner.partnerId, query)
     const { partnerId, from, to, timezone, interval } = window
     const found = await within(readMarketplace(db, { partnerId, from, to, timezone, interval }))
     return { ...presentWindow(window, found), data: found.data.map(presentMarketplace) }

@@ -35,7 +35,7 @@ export const getReconciliation: Operation<{ query: ReconciliationQuery }> = {
   replica: true,
   async handle({ partner, query }, { db }) {
     const { partnerId } = partner
-    const window = windowOf(partnerId, query)
+    const window = await windowOf(db, partnerId, query)
     const { from, to, currency } = window
     const found = await readReconciliation(db, { partnerId, from, to, currency })
     const token = await findReportToken(db, partnerId)

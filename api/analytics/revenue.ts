@@ -21,7 +21,7 @@ export const getRevenue: Operation<{ query: RevenueQuery }> = {
   errors: [],
   replica: true,
   async handle({ partner, query }, { db }) {
-    const window = windowOf(partner.partnerId, query)
+    const window = await windowOf(db, partner.partnerId, query)
     const found = await within(readRevenue(db, { ...window, groupBy: query.groupBy ?? null }))
     return { ...presentWindow(window, found), data: found.data.map(present) }
   }

@@ -23,7 +23,7 @@ export const listTraderAnalytics: Operation<{ query: TradersQuery }> = {
   replica: true,
   async handle({ partner, query }, { db }) {
     const { sort = 'pnl', limit = 50, cursor, currency = 'USD' } = query
-    const window = windowOf(partner.partnerId, query)
+    const window = await windowOf(db, partner.partnerId, query)
     const found = await listTraderSums(db, {
       partnerId: window.partnerId,
       from: window.from,
@@ -56,7 +56,7 @@ export const getTraderAnalytics: Operation<{ params: { traderExternalId: string 
   errors: ['TRADER_NOT_FOUND'],
   replica: true,
   async handle({ partner, params, query }, { db }) {
-    const window = windowOf(partner.partnerId, query)
+    const window = await windowOf(db, partner.partnerId, query)
     const found = await within(readTrader(db, { ...window, traderExternalId: params.traderExternalId }))
     const series = found.series.map(row => ({ start: row.start.toISOString(), ...presentSums(row) }))
     return { ...presentWindow(window, found), data: found.data.map(present), series }

@@ -66,6 +66,22 @@ windows('is by default the last 30 days in UTC, of real money', async () => {
   assert.ok(Math.abs(Date.parse(body.asOf) - Date.parse(body.to)) < 60_000)
 })
 
+windows('is by default to the present of the database, whatever the clock of the api shows', async () => {
+  const other = await harness.makePartner()
+  await trade(await other.makeTrader(), new Date().toISOString())
+  const right = Date.now
+  Date.now = () => right() - 3_600_000
+  try {
+    const { body } = await other.call(getRevenue, { query: { accountMode: 'DEMO' } })
+    assert.is(
+      body.data.reduce((sum: number, { contracts }: { contracts: number }) => sum + contracts, 0),
+      1
+    )
+  } finally {
+    Date.now = right
+  }
+})
+
 const revenue = suite('revenue')
 
 revenue('has every bucket and a row for each currency, with zeros', async () => {
