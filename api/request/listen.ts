@@ -27,6 +27,9 @@ interface Patience {
 const usual: Patience = { headersMs: 10_000, requestMs: 30_000, idleMs: 60_000, checkMs: 5_000 }
 const MAX_HEADER_BYTES = 16_384
 
+/** A field Upgrade that names this protocol, among others or alone. */
+const WEBSOCKET = /(^|,)\s*websocket\s*(,|$)/i
+
 const codes: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
@@ -46,7 +49,9 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
     keepAliveTimeout: 65_000,
     maxHeaderSize: MAX_HEADER_BYTES,
     // Refused by the application, with the envelope.
-    requireHostHeader: false
+    requireHostHeader: false,
+    // Other protocols are offered by clients that do without as well, HTTP/2 by Java's and by curl: their request is an ordinary one.
+    shouldUpgradeCallback: ({ headers }) => WEBSOCKET.test(headers.upgrade ?? '')
   }
   const server = config.tls ? createTls(config.tls, options, handler) : createServer(options, handler)
   server.maxHeadersCount = 100

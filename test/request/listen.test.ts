@@ -93,6 +93,19 @@ broken('expectations are not: one that is unknown is ignored', async () => {
   assert.match(await speak(usualPort, get('Expect: a-miracle\r\n')), /^HTTP\/1\.1 200 OK/)
 })
 
+const offered = suite('another protocol that is offered')
+
+offered('is left alone, as by a client that would take HTTP/2: the request is an ordinary one', async () => {
+  const offering = (upgrade: string, path = '/v1/me') =>
+    `GET ${path} HTTP/1.1\r\nHost: x\r\nConnection: Upgrade, HTTP2-Settings, close\r\nUpgrade: ${upgrade}\r\nHTTP2-Settings: AAMAAABkAAQAAP__\r\nAuthorization: Bearer ${partner.key}\r\n\r\n`
+  const received = await speak(usualPort, offering('h2c'))
+  assert.match(received, /^HTTP\/1\.1 200 /)
+  assert.is(JSON.parse(received.split('\r\n\r\n')[1] as string).partnerId, partner.partnerId)
+  assert.match(await speak(usualPort, offering('TLS/1.2', '/v1/usage')), /^HTTP\/1\.1 200 /)
+  // WebSocket is one of those offered: there is none at this path.
+  assert.equal(refusal(await speak(usualPort, offering('h2c, WebSocket'))), [404, 'NOT_FOUND'])
+})
+
 const large = suite('too much')
 
 large('of header fields is 431', async () => {
@@ -155,4 +168,4 @@ full('as when there are no file descriptors left, ends nothing', async () => {
 })
 
 full.after(closeAll)
-for (const tests of [broken, large, slow, full]) tests.run()
+for (const tests of [broken, offered, large, slow, full]) tests.run()
