@@ -53,7 +53,14 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   errors: placingErrors,
   async handle(request, services) {
     const { body } = request
-    checkContract(body)
+    try {
+      checkContract(body)
+    } catch (error) {
+      // Records are checked before rules.
+      const { partnerId } = request.partner
+      if (await services.batched.trading({ partnerId, externalId: body.traderExternalId })) throw error
+      throw new ApiError('TRADER_NOT_FOUND')
+    }
     const terms: OrderTerms = {
       kind: 'BINARY',
       asset: body.asset,

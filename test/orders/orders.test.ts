@@ -80,9 +80,12 @@ refusing('a barrier that is not one digit, as a broken field', async () => {
 })
 
 refusing('a trader that was never exchanged', async () => {
-  const { status, body } = await place({ traderExternalId: 'nobody' })
-  assert.is(status, 404)
-  assert.is(body.error, 'TRADER_NOT_FOUND')
+  // Also with a contract that cannot be: records are checked before rules.
+  for (const changes of [{}, { contractType: 'DIGITOVER', barrier: '9' }]) {
+    const { status, body } = await place({ traderExternalId: 'nobody', ...changes })
+    assert.is(status, 404)
+    assert.is(body.error, 'TRADER_NOT_FOUND')
+  }
 })
 
 refusing("another partner's trader", async () => {
