@@ -31,9 +31,9 @@ export async function checkRoute(url: string): Promise<Finding | undefined> {
       `${CONNECTIONS} connections led to ${places.length} servers that all take writes: ${places.join(', ')}`,
       'only one of them may: stop the others before any process of ours starts'
     )
-  const { port } = new URL(url)
   const [{ port: reached }] = servers as [ReachedServer]
-  if (reached === null || Number(port || 5432) === reached) return undefined
+  // An address of a socket of this machine need not have the form of others: postgresql://user@/database?host=/run/postgresql.
+  if (reached === null || Number(new URL(url).port || 5432) === reached) return undefined
   return ok(check, `through a proxy at ${placeOf(url)} to the primary at ${places[0]}`)
 }
 

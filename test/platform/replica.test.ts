@@ -35,7 +35,8 @@ import { caughtUp, openStandby } from '../support/standby.ts'
 const dir = await mkdtemp(join(tmpdir(), 'operator-replica-'))
 await chmod(dir, 0o711)
 onClose(() => rm(dir, { recursive: true, force: true }))
-const primary = await openPostgres(dir)
+// Its socket is in its data directory.
+const primary = await openPostgres(dir, { unix_socket_directories: '.' })
 onClose(() => primary.stop())
 await migrate(primary.url)
 const standby = await openStandby(primary, dir, 'reader')
@@ -258,6 +259,14 @@ doctor('follows DATABASE_URL through a proxy, and refuses one that leads to a st
   assert.is(both?.status, 'fail')
   assert.match(both!.found, /^3 of 6 connections led to a standby/)
   assert.is(await finding('database route'), undefined)
+})
+
+doctor('follows an address of a socket, which no URL parser takes', async () => {
+  const { username, password, pathname, port } = new URL(primary.url)
+  const socket = `postgresql://${username}:${password}@${pathname}?host=${await realpath(filesIn(dir).cluster)}&port=${port}`
+  assert.not(URL.canParse(socket))
+  assert.is(await finding('database route', { DATABASE_URL: socket }), undefined)
+  assert.is((await finding('migrations', { DATABASE_URL: socket }))?.status, 'ok')
 })
 
 /** A proxy that gives its connections to these ports of this machine by turns; returns the URL of the database through it. */
