@@ -425,6 +425,7 @@ create table database_lineage (
   identity text not null,
   good_until timestamp with time zone,
   seen_at timestamp with time zone default clock_timestamp() not null,
+  table_identity text,
   constraint database_lineage_pkey PRIMARY KEY (generation)
 );
 

@@ -109,7 +109,7 @@ async function noteChange({ db, log }: WorkerServices, seen: number): Promise<vo
   if (goodUntil)
     log.error(
       { goodUntil },
-      'the database is on another timeline: the books of accounts are compared before they buy again'
+      'the database is on another timeline, or was restored: the books of accounts are compared before they buy again'
     )
 }
 

@@ -1,15 +1,25 @@
 // Which database this is: the same one as before, or one that may have forgotten something. A failover starts a new
-// timeline, and so does a restore to an earlier point; a dump restored elsewhere has another system identifier. Purchases
-// whose rows were lost are still at the broker, so each account's books are compared before it buys again.
+// timeline, and so does a restore to an earlier point; a dump restored elsewhere has another system identifier, and one restored
+// beside its origin other tables. Purchases whose rows were lost are still at the broker, so each account's books are compared
+// before it buys again.
 import { type Db, rows } from './connection.ts'
 
 /** The identity of a history of the database, as SQL: the cluster's identifier and its timeline. */
 export const databaseIdentity = `(select system_identifier::text from pg_control_system()) || '/' || left(pg_walfile_name(pg_current_wal_lsn()), 8)`
 
-const latest = `select identity, generation from database_lineage order by generation desc limit 1`
+/**
+ * The oids of the database and of this table, as SQL: a dump restored on the server that it was made on has the same identifier and
+ * timeline, and one of these is another. A copy by \`create database … template\` keeps the table's, a restore by \`--clean\` the database's.
+ */
+export const tableIdentity = `(select oid from pg_database where datname = current_database()) || '/' || 'database_lineage'::regclass::oid`
+
+const latest = `select identity, table_identity, generation from database_lineage order by generation desc limit 1`
+
+// A process of a version before the column notes none; it is filled in by `keepLineage`.
+const isAnother = `(identity <> ${databaseIdentity} or table_identity <> ${tableIdentity})`
 
 /** The generation of the history that was noted last, as a query with no row where this database is on another one. No order is claimed then. */
-export const notedGeneration = `select generation from (${latest}) latest where identity = ${databaseIdentity}`
+export const notedGeneration = `select generation from (${latest}) latest where ${isAnother} is not true`
 
 /** The database's time (ms since the epoch), and the generation of the history it is on; null where that has not been noted. */
 export async function readClock(db: Db): Promise<{ nowMs: number; generation: number | null }> {
@@ -33,10 +43,10 @@ export async function noteLineage(db: Db, seen = 0): Promise<Date | undefined> {
   return db.transaction(async trx => {
     const [noted] = await rows<{ goodUntil: Date }>(
       trx,
-      `insert into database_lineage (generation, identity, good_until)
-       select greatest(generation, :seen::int) + 1, ${databaseIdentity}, seen_at from database_lineage
+      `insert into database_lineage (generation, identity, table_identity, good_until)
+       select greatest(generation, :seen::int) + 1, ${databaseIdentity}, ${tableIdentity}, seen_at from database_lineage
         where generation = (select max(generation) from database_lineage)
-          and (identity <> ${databaseIdentity} or generation < :seen::int)
+          and (${isAnother} or generation < :seen::int)
        on conflict do nothing returning good_until as "goodUntil"`,
       { seen }
     )
@@ -57,8 +67,8 @@ export async function noteLineage(db: Db, seen = 0): Promise<Date | undefined> {
 export async function keepLineage(db: Db): Promise<void> {
   await rows(
     db,
-    `update database_lineage set seen_at = clock_timestamp()
-      where generation = (select max(generation) from database_lineage) and identity = ${databaseIdentity}
+    `update database_lineage set seen_at = clock_timestamp(), table_identity = ${tableIdentity}
+      where generation = (select max(generation) from database_lineage) and ${isAnother} is not true
         and seen_at < clock_timestamp() - interval '2 seconds'`
   )
 }

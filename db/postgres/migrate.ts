@@ -71,6 +71,7 @@ import * as archivedTraders from '../migrations/0078_archived_traders.ts'
 import * as traderCloses from '../migrations/0079_trader_closes.ts'
 import * as cheaperTriggers from '../migrations/0083_cheaper_triggers.ts'
 import * as dayTraders from '../migrations/0086_day_traders.ts'
+import * as restoredBeside from '../migrations/0088_restored_beside.ts'
 import { type Db, DEPENDABLE, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
@@ -147,7 +148,8 @@ const migrations: Migration[] = [
   { name: '0078_archived_traders', up: archivedTraders.up },
   { name: '0079_trader_closes', up: traderCloses.up },
   { name: '0083_cheaper_triggers', up: cheaperTriggers.up },
-  { name: '0086_day_traders', up: dayTraders.up }
+  { name: '0086_day_traders', up: dayTraders.up },
+  { name: '0088_restored_beside', up: restoredBeside.up }
 ]
 
 const source: Knex.MigrationSource<Migration> = {

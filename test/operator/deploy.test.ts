@@ -21,6 +21,7 @@ import {
 } from '../../db/platform/metrics.ts'
 import { collectStoreMetrics } from '../../db/platform/store-metrics.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
+import { noteLineage, readClock } from '../../db/postgres/lineage.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { environment, readConfig } from '../../schemas/config/config.ts'
 import { closeAll, onClose, TOKEN_KEYS } from '../support/harness.ts'
@@ -100,6 +101,14 @@ else
       return ran.json
     }
     const { partnerId } = await on(url, 'partners', 'create', '--name', 'Acme', '--balance', '123.45')
+    const generationOf = async (database: string) => {
+      const db = openDatabase({ url: database, pool: 1, name: 'test' })
+      const read = async () => (await readClock(db)).generation
+      const found = { before: await read(), noted: await noteLineage(db), after: await read() }
+      await db.destroy()
+      return found
+    }
+    assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0 })
 
     const dumps = await mkdtemp(join(dir, 'dumps-'))
     const env = { PATH: `${bin}:${process.env.PATH}`, DATABASE_URL: url, BACKUP_DIR: dumps }
@@ -116,6 +125,27 @@ else
     await on(restored.href, 'ledger', 'verify')
     assert.is((await on(restored.href, 'audit', 'verify')).ok, true)
     assert.equal((await on(restored.href, 'db', 'migrate')).applied, [])
+
+    // On the same server as its origin: no order is claimed before the change is noted, and accounts are compared.
+    const restoredBeside = await generationOf(restored.href)
+    assert.is(restoredBeside.before, null)
+    assert.instance(restoredBeside.noted, Date)
+    assert.is(restoredBeside.after, 1)
+    // Over its own tables.
+    const emptied = 'drop schema public, pgboss cascade; create schema public'
+    await run(join(bin, 'psql'), [restored.href, '--quiet', '--set=ON_ERROR_STOP=1', '-c', emptied])
+    await run(join(bin, 'pg_restore'), [...options, stdout.trim()])
+    assert.is((await generationOf(restored.href)).before, null)
+    // As the server copies it.
+    const copied = new URL(url)
+    copied.pathname = '/copied'
+    await run(join(bin, 'psql'), [
+      restored.href,
+      '-c',
+      `create database copied template "${new URL(url).pathname.slice(1)}"`
+    ])
+    assert.is((await generationOf(copied.href)).before, null)
+    assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0 })
 
     const failed = await run('.deploy/backup', {
       env: { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
