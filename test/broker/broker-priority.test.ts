@@ -1,11 +1,12 @@
-// REST calls of the newer dialect: orders go before the following of contracts, which leaves them a share of what the
-// broker grants to the machine's address.
-import { createServer } from 'node:http'
+// Openings in the newer dialect: those for orders go before those that follow contracts, which are few at a time and leave a share
+// of the REST calls that the broker grants to the machine's address.
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Rest } from '../../worker/broker/dialects/next-rest.ts'
 import { closeAll, onClose, until } from '../support/harness.ts'
+import { closeNext, nextClientOf } from './broker-next-port.ts'
 
 let opened = 0
 const server = createServer((_request, response) => {
@@ -54,5 +55,56 @@ priority('whose account is waiting to be followed, makes that opening urgent', a
   assert.ok(performance.now() - startedAt < 3000)
 })
 
+/** A client whose openings end when the test says so, each by its account. */
+async function openHeld() {
+  const held = new Map<string, ServerResponse>()
+  const slow = createServer((request, response) => {
+    const accountId = /accounts\/(\w+)\/otp/.exec(request.url ?? '')?.[1]
+    if (accountId === undefined) response.end('{}')
+    else held.set(accountId, response)
+  })
+  await new Promise<void>(resolve => slow.listen(0, '127.0.0.1', resolve))
+  const client = nextClientOf({}, { nextUrl: `http://127.0.0.1:${(slow.address() as AddressInfo).port}` })
+  onClose(async () => {
+    slow.closeAllConnections()
+    slow.close()
+  })
+  return {
+    held,
+    open(accountId: string, leisurely: boolean) {
+      const token = async () => `token-of-${accountId}`
+      client.session({ accountId, appId: 'app-1', token, leisurely }).catch(() => {})
+    },
+    /** The broker refuses it. */
+    end: (accountId: string) => held.get(accountId)?.writeHead(403).end('{}')
+  }
+}
+
+const names = (letter: string) => Array.from({ length: 60 }, (_, index) => `${letter}${index}`)
+
+priority('opens its connection beside a few of those that follow contracts, and not behind all of them', async () => {
+  const { held, open, end } = await openHeld()
+  const following = names('F')
+  for (const each of following) open(each, true)
+  await until('the first of them to be under way', () => held.has('F0'))
+  for (const each of names('P')) open(each, false)
+  await until('all orders to be opened for', () => names('P').every(each => held.has(each)))
+  const begun = following.filter(each => held.has(each))
+  assert.ok(begun.length < 20, `${begun.length} of 60 under way`)
+  const next = following[begun.length] as string
+  end('F0')
+  await until('the next one to begin', () => held.has(next))
+})
+
+priority('opens the connection at once whose turn has not come', async () => {
+  const { held, open } = await openHeld()
+  for (const each of names('F')) open(each, true)
+  await until('the first of them to be under way', () => held.has('F0'))
+  open('F59', false)
+  await until('the order to be opened for', () => held.has('F59'))
+  assert.not(held.has('F58'))
+})
+
+priority.after(closeNext)
 priority.after(closeAll)
 priority.run()

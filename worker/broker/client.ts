@@ -40,6 +40,11 @@ export interface ClientOptions {
 }
 
 const MAX_HANDSHAKES = 64
+// Openings under way that only follow contracts, and how long one waits for its turn. Those of hundreds of accounts that a worker
+// takes over would otherwise fill its processor and the broker's queues: an order's opening would end with the last of them, and
+// where they run into their time-out, the broker is taken for unreachable.
+const MAX_LEISURELY = 8
+const LEISURELY_WAIT_MS = 60_000
 const MAX_BLANK_BUDGETS = 2_000
 
 /** A Broker with the dialect. Opens nothing until it is used. */
@@ -57,6 +62,7 @@ class BrokerClient implements Broker {
   readonly #pipSizes = new Map<string, number>()
   readonly #counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
   readonly #handshakes = new Gate(MAX_HANDSHAKES)
+  readonly #leisurely = new Gate(MAX_LEISURELY)
   readonly #sweeper: NodeJS.Timeout
   readonly #reachability: Reachability
   #lastAppId = ''
@@ -265,8 +271,19 @@ class BrokerClient implements Broker {
         entry.session?.subscriptions.down(connection)
         entry.ticks?.down(connection)
       },
-      open: onClose => this.#open(entryOf(), { appId, budget, onClose })
+      open: onClose => this.#openInTurn(entryOf(), { appId, budget, onClose })
     })
+  }
+
+  /** One that an order or another request waits for is opened at once, also when it was waiting for its turn. */
+  async #openInTurn(
+    entry: ConnectionEntry,
+    opening: { appId: string; budget: Budget; onClose: (cause: BrokerError) => void }
+  ): Promise<BrokerConnection> {
+    // Market data is waited for.
+    if (entry.account === null) return await this.#open(entry, opening)
+    const { signal: hurry } = entry.hurry
+    return await this.#leisurely.run({ withinMs: LEISURELY_WAIT_MS, hurry }, () => this.#open(entry, opening))
   }
 
   async #open(
@@ -317,7 +334,7 @@ class BrokerClient implements Broker {
         budget.setLimits(limits)
       },
       connect: url =>
-        this.#handshakes.run(connectTimeoutMs, () =>
+        this.#handshakes.run({ withinMs: connectTimeoutMs }, () =>
           this.#reachability.guard(() =>
             BrokerConnection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
           )
