@@ -9,6 +9,7 @@ import { renewLease } from '../../db/orders/leases.ts'
 import { releaseUnsent } from '../../db/orders/placing.ts'
 import { expireUnproven } from '../../db/orders/proving.ts'
 import { expireOrders, findOrders } from '../../db/orders/reading.ts'
+import { rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -132,15 +133,38 @@ expired('has the reason why it was not sent, when its time was over as its worke
   assert.is(await messageOf(id), `${EXPIRED} ${reason}`)
 })
 
+/** A broker that accepts connections and says nothing. */
+async function startSilent(): Promise<string> {
+  const silent = createServer(socket => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
+  onClose(async () => void silent.close())
+  await new Promise(resolve => silent.once('listening', resolve))
+  return `ws://127.0.0.1:${(silent.address() as { port: number }).port}`
+}
+
+expired('is tried again soon, however often its permit has ended while its account was being opened', async () => {
+  const id = await makeWaiting(await partner.makeTrader(), { expires_at: new Date(Date.now() + 60_000) })
+  const env = { ...harness.env, BROKER_URL: await startSilent(), PERMIT_MS: '200', SWEEP_MS: '100' }
+  const worker = await startTestWorker(env)
+  onClose(worker.stop)
+  let longestMs = 0
+  await until('the sixth attempt', async () => {
+    const [row] = await rows<{ attempt: number; pauseMs: number | null }>(
+      db,
+      `select attempt, (extract(epoch from not_before - clock_timestamp()) * 1000)::float8 as "pauseMs" from orders where id = :id`,
+      { id }
+    )
+    longestMs = Math.max(longestMs, row?.pauseMs ?? 0)
+    return (row?.attempt ?? 0) >= 6
+  })
+  assert.ok(longestMs < 500, `${longestMs} ms`)
+})
+
 expired(
   'has as its reason that the connection was not ready, with a broker that accepts connections and is silent',
   async () => {
-    const silent = createServer(socket => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
-    onClose(async () => void silent.close())
-    await new Promise(resolve => silent.once('listening', resolve))
-    const { port } = silent.address() as { port: number }
+    const url = await startSilent()
     const id = await makeWaiting(await partner.makeTrader(), { expires_at: new Date(Date.now() + 3000) })
-    const env = { ...harness.env, BROKER_URL: `ws://127.0.0.1:${port}`, PERMIT_MS: '1000', SWEEP_MS: '100' }
+    const env = { ...harness.env, BROKER_URL: url, PERMIT_MS: '1000', SWEEP_MS: '100' }
     const worker = await startTestWorker(env)
     onClose(worker.stop)
     await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)

@@ -47,10 +47,18 @@ export class Releases {
     })
   }
 
-  /** Gives an order back that was not sent, and claims for its account again when the pause is over. */
-  async release(order: Claimed, reason: string, retryMs = 0): Promise<'released'> {
+  /**
+   * Gives an order back that was not sent, and claims for its account again when the pause is over. One that has `waited`, for
+   * as long as its permit, was refused by nobody: its pause does not grow, since what it waited for may be there at any moment.
+   */
+  async release(
+    order: Claimed,
+    reason: string,
+    { retryMs = 0, waited = false }: { retryMs?: number | undefined; waited?: boolean } = {}
+  ): Promise<'released'> {
     const { id, attempt, account_id: accountId } = order
-    const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(retryMs, this.#pauses.failed(accountId)))
+    const ownPauseMs = waited ? UNSENT_PAUSES.firstMs : this.#pauses.failed(accountId)
+    const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(retryMs, ownPauseMs))
     await this.#saveUnsent({ id, attempt, reason, pauseMs }).catch((error: unknown) => {
       if (this.#unreleased.size < MAX_UNRELEASED) this.#unreleased.set(id, { id, attempt, reason, accountId })
       throw error

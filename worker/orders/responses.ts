@@ -133,7 +133,8 @@ export class Responses {
     if (!written && error.code === 'BROKER_UPSTREAM' && !isAppRefused(error.brokerCode)) {
       observeBuy('unsent', seconds())
       log.info(facts, 'an order was not sent')
-      return this.#releases.release(order, error.message, error.retryMs)
+      const waited = error.brokerCode === 'PermitExpired'
+      return this.#releases.release(order, error.message, { retryMs: error.retryMs, waited })
     }
     observeBuy('refused', seconds())
     log.info(facts, 'the broker refused an order')
