@@ -3,7 +3,7 @@
 import type { Claimed } from '../../db/orders/claiming.ts'
 import { releaseLostClaims, releaseUnsent, type Unsent } from '../../db/orders/placing.ts'
 import { batch } from '../../db/postgres/batch.ts'
-import { Pauses } from '../platform/pauses.ts'
+import { Pauses, pauseAfter } from '../platform/pauses.ts'
 import type { WorkerServices } from '../services.ts'
 import { notifyCallers } from './notify.ts'
 import { persist } from './persist.ts'
@@ -57,7 +57,7 @@ export class Releases {
     { retryMs = 0, waited = false }: { retryMs?: number | undefined; waited?: boolean } = {}
   ): Promise<'released'> {
     const { id, attempt, account_id: accountId } = order
-    const ownPauseMs = waited ? UNSENT_PAUSES.firstMs : this.#pauses.failed(accountId)
+    const ownPauseMs = waited ? pauseAfter(1, UNSENT_PAUSES) : this.#pauses.failed(accountId)
     const pauseMs = Math.min(LONGEST_PAUSE_MS, Math.max(retryMs, ownPauseMs))
     await this.#saveUnsent({ id, attempt, reason, pauseMs }).catch((error: unknown) => {
       if (this.#unreleased.size < MAX_UNRELEASED) this.#unreleased.set(id, { id, attempt, reason, accountId })
