@@ -5,6 +5,7 @@ import type { AddressInfo } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Rest } from '../../worker/broker/dialects/next-rest.ts'
+import { Gate } from '../../worker/broker/transport/gate.ts'
 import { closeAll, onClose, until } from '../support/harness.ts'
 import { closeNext, nextClientOf } from './broker-next-port.ts'
 
@@ -104,6 +105,43 @@ priority('opens the connection at once whose turn has not come', async () => {
   await until('the order to be opened for', () => held.has('F59'))
   assert.not(held.has('F58'))
 })
+
+/** Work at a gate that ends when the test says so, on a clock of its own. */
+function atGate() {
+  let now = 0
+  const gate = new Gate({ least: 2, most: 4, now: () => now })
+  const running: (() => void)[] = []
+  return {
+    running,
+    begin: () => void gate.run({ withinMs: 60_000 }, () => new Promise<void>(resolve => running.push(resolve))),
+    async end(count: number, tookMs: number) {
+      now += tookMs
+      for (const done of running.splice(0, count)) done()
+      await new Promise(setImmediate)
+    }
+  }
+}
+
+priority(
+  'leaves more of those that follow contracts a place while they are quick, and fewer when they are slow',
+  async () => {
+    const { running, begin, end } = atGate()
+    for (let count = 0; count < 40; count++) begin()
+    await new Promise(setImmediate)
+    assert.is(running.length, 2)
+    await end(2, 100)
+    assert.is(running.length, 4)
+    await end(4, 100)
+    assert.is(running.length, 4, 'no more than the most')
+    await end(4, 1_500)
+    assert.is(running.length, 4, 'as before, neither quick nor slow')
+    await end(4, 3_000)
+    assert.is(running.length, 2)
+    await end(2, 3_000)
+    assert.is(running.length, 2, 'no fewer than the least')
+    while (running.length > 0) await end(running.length, 100)
+  }
+)
 
 priority.after(closeNext)
 priority.after(closeAll)

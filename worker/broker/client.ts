@@ -39,11 +39,11 @@ export interface ClientOptions {
   records?: CallRecords | undefined
 }
 
-const MAX_HANDSHAKES = 64
+const HANDSHAKES = { least: 64 }
 // Openings under way that only follow contracts, and how long one waits for its turn. Those of hundreds of accounts that a worker
 // takes over would otherwise fill its processor and the broker's queues: an order's opening would end with the last of them, and
-// where they run into their time-out, the broker is taken for unreachable.
-const MAX_LEISURELY = 8
+// where they run into their time-out, the broker is taken for unreachable. Where they are quick, more of them are under way.
+const LEISURELY = { least: 8, most: 64 }
 const LEISURELY_WAIT_MS = 60_000
 const MAX_BLANK_BUDGETS = 2_000
 
@@ -61,8 +61,8 @@ class BrokerClient implements Broker {
   readonly #budgets = new Map<string, Budget>()
   readonly #pipSizes = new Map<string, number>()
   readonly #counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
-  readonly #handshakes = new Gate(MAX_HANDSHAKES)
-  readonly #leisurely = new Gate(MAX_LEISURELY)
+  readonly #handshakes = new Gate(HANDSHAKES)
+  readonly #leisurely = new Gate(LEISURELY)
   readonly #sweeper: NodeJS.Timeout
   readonly #reachability: Reachability
   #lastAppId = ''

@@ -2,6 +2,18 @@
 import { BrokerError } from '../port.ts'
 
 const AGAIN_MS = 1_000
+/** Work that took less shows that there is room for more at a time; work that took longer than SLOW_MS, that there is too much. */
+const QUICK_MS = 1_000
+const SLOW_MS = 2_000
+
+interface GateLimits {
+  /** How many run at a time at first, and never fewer. */
+  least: number
+  /** How many at most; without it the number does not change. */
+  most?: number
+  /** Milliseconds; of the process unless a test gives another. */
+  now?: () => number
+}
 
 interface GateOptions {
   /** The longest wait, ms. */
@@ -10,34 +22,49 @@ interface GateOptions {
   hurry?: AbortSignal
 }
 
-/** Lets at most so many run at a time; the others wait their turn, but those in a hurry. */
+/**
+ * Lets so many run at a time; the others wait their turn, but those in a hurry. As with TCP's window, each quick one adds a place and
+ * each slow one takes half of them away: a distant broker is worked for with many at a time, a full processor with few.
+ */
 export class Gate {
+  readonly #least: number
   readonly #most: number
+  readonly #now: () => number
   readonly #waiting: (() => void)[] = []
+  #places: number
   #running = 0
 
-  constructor(most: number) {
+  constructor({ least, most = least, now = () => performance.now() }: GateLimits) {
+    this.#least = least
     this.#most = most
+    this.#now = now
+    this.#places = least
   }
 
   /** Runs `work` in its turn. Rejects with BrokerError NotConnected when that does not come in time. */
   async run<T>({ withinMs, hurry }: GateOptions, work: () => Promise<T>): Promise<T> {
-    if (hurry?.aborted) return await work()
-    let inTurn = true
-    if (this.#running >= this.#most) inTurn = await this.#turn({ withinMs, hurry })
-    else this.#running += 1
+    if (hurry?.aborted || !(await this.#turn({ withinMs, hurry }))) return await work()
+    const startedAt = this.#now()
     try {
-      return await work()
+      const done = await work()
+      // A refusal is quick on a full processor as well.
+      if (this.#now() - startedAt < QUICK_MS) this.#places = Math.min(this.#most, this.#places + 1)
+      return done
     } finally {
-      if (inTurn) this.#next()
+      if (this.#now() - startedAt > SLOW_MS) this.#places = Math.max(this.#least, Math.floor(this.#places / 2))
+      this.#running -= 1
+      this.#admit()
     }
   }
 
-  /** A place is handed on directly, so that a later caller cannot take it in between. */
-  #next(): void {
-    const next = this.#waiting.shift()
-    if (next === undefined) this.#running -= 1
-    else next()
+  /** A place is counted for whom it is given to, so that a later caller cannot take it in between. */
+  #admit(): void {
+    while (this.#running < this.#places) {
+      const next = this.#waiting.shift()
+      if (next === undefined) return
+      this.#running += 1
+      next()
+    }
   }
 
   /** Resolves to whether it has a place, which it has unless it hurries. */
@@ -70,6 +97,7 @@ export class Gate {
       }, withinMs)
       hurry?.addEventListener('abort', pass, { once: true })
       this.#waiting.push(go)
+      this.#admit()
     })
   }
 }
