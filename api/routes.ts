@@ -24,8 +24,6 @@ import { Reply, setBody } from './request/respond.ts'
 
 const NO_TRADER = "Send the trader's session in the header X-Trader-Session or the cookie trader_session."
 const nothing = { type: 'object' } as const
-/** Larger bodies wait for the partner's pace before they are parsed. */
-const LARGE_BYTES = 65_536
 
 /** Runs one operation for one request; again where what it was decided on has changed meanwhile. */
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
@@ -137,7 +135,7 @@ async function decide(
   if (row.atomic) services.bus.publish(WORK, 'events', 'new')
 }
 
-/** The body, which stays in the partner's account until the request has ended. */
+/** The body, which stays in the partner's account until the request has ended. Most of a large one is read at the partner's pace. */
 async function receive(
   ctx: Context,
   partnerId: string,
@@ -145,15 +143,20 @@ async function receive(
 ): Promise<unknown> {
   checkLength(ctx, limit)
   const { pace } = services
-  const held = services.bytes.admit(partnerId, ctx.request.length ?? limit)
+  const mostBytes = ctx.request.length ?? limit
+  const held = services.bytes.admit(partnerId, mostBytes)
   kept.bytes = held
-  const bytes = await readBody(ctx, limit)
-  held.resize(bytes.length)
+  let spent = 0
   // Of several that waited the first one spends before the next is admitted. Small ones are no burden, and never wait.
-  if (bytes.length > LARGE_BYTES) {
+  const mayGoOn = async () => {
     for (let waitMs = pace.waitMs(partnerId); waitMs > 0; waitMs = pace.waitMs(partnerId)) await sleep(waitMs)
-    pace.spend(partnerId, bytes.length)
+    spent = mostBytes
+    pace.spend(partnerId, spent)
   }
+  const bytes = await readBody(ctx, limit, mayGoOn)
+  held.resize(bytes.length)
+  // One that came without its length may have been shorter.
+  if (spent > 0) pace.spend(partnerId, bytes.length - spent)
   return bytes.length === 0 ? undefined : parse(bytes)
 }
 

@@ -1,11 +1,14 @@
 // The request's body: JSON, UTF-8, of at most so many bytes as the operation's schema can need, read only after the caller
-// is known. Its number of values is counted before it is parsed: parsing 1 MiB of empty objects takes longer than any
-// request may hold up the others.
+// is known. Its values are counted as it comes: parsing 1 MiB of empty objects takes longer than any request may hold up
+// the others, and reading it fills memory that the collection of garbage then has to walk.
 import type { IncomingMessage } from 'node:http'
 import type { Context } from 'koa'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { MAX_BODY_BYTES, tooManyValues } from '../../schemas/fields/sizes.ts'
+import { countValues, MAX_BODY_BYTES } from '../../schemas/fields/sizes.ts'
+
+/** Larger bodies wait for the partner's pace. */
+const LARGE_BYTES = 65_536
 
 /** Refuses a body that announces more than `limit` bytes, before a byte of it is read. Throws 413. */
 export function checkLength(ctx: Context, limit = MAX_BODY_BYTES): void {
@@ -14,11 +17,22 @@ export function checkLength(ctx: Context, limit = MAX_BODY_BYTES): void {
 
 function tooLarge(limit: number): ApiError {
   const message = `The body is larger than the ${limit} bytes this operation takes.`
-  return new ApiError('PAYLOAD_TOO_LARGE', message, { headers: { Connection: 'close' } })
+  return new ApiError('PAYLOAD_TOO_LARGE', message)
 }
 
-/** The bytes of a JSON body, at most `limit`; none when there is no body. Throws 413, 415 or 400 MALFORMED_JSON. */
-export async function readBody(ctx: Context, limit: number): Promise<Buffer> {
+/** Whether more of a request's body is to come than is worth reading for the sake of its connection. */
+export function hasMuchToCome(ctx: Context): boolean {
+  if (ctx.req.complete) return false
+  return ctx.request.length === undefined
+    ? ctx.request.headers['transfer-encoding'] !== undefined
+    : ctx.request.length > LARGE_BYTES
+}
+
+/**
+ * The bytes of a JSON body, at most `limit`; none when there is no body. Of a large one the rest is read once `mayGoOn` resolves.
+ * Throws 413, 415, 400 MALFORMED_JSON, or VALIDATION_FAILED as soon as what has come holds too many values.
+ */
+export async function readBody(ctx: Context, limit: number, mayGoOn: () => Promise<void>): Promise<Buffer> {
   checkLength(ctx, limit)
   const { headers } = ctx.request
   const empty = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
@@ -33,7 +47,7 @@ export async function readBody(ctx: Context, limit: number): Promise<Buffer> {
     throw new ApiError('UNSUPPORTED_MEDIA_TYPE')
   }
   // A chunked body may be without bytes.
-  return receive(ctx.req, limit)
+  return receive(ctx.req, limit, mayGoOn)
 }
 
 // Replacing invalid UTF-8 by U+FFFD would make two traders' ids one. A byte order mark is left out.
@@ -47,15 +61,25 @@ function decode(bytes: Uint8Array): string {
   }
 }
 
-/** All bytes of a request, at most `limit`. Throws PAYLOAD_TOO_LARGE, and MALFORMED_JSON for an upload that breaks off. */
-function receive(request: IncomingMessage, limit: number): Promise<Buffer> {
+/**
+ * All bytes of a request, at most `limit`, its values counted as they come. After the first LARGE_BYTES it stops reading until
+ * `mayGoOn` resolves; what has not been read waits with the client. Throws PAYLOAD_TOO_LARGE, VALIDATION_FAILED, and
+ * MALFORMED_JSON for an upload that breaks off.
+ */
+function receive(request: IncomingMessage, limit: number, mayGoOn: () => Promise<void>): Promise<Buffer> {
   return new Promise((resolve, reject) => {
     const chunks: Buffer[] = []
+    const tooMuchIn = countValues()
     let length = 0
+    let ended = false
     const add = (chunk: Buffer) => {
+      const wasSmall = length <= LARGE_BYTES
       length += chunk.length
-      if (length > limit) refuse(tooLarge(limit))
-      else chunks.push(chunk)
+      if (length > limit) return refuse(tooLarge(limit))
+      const message = tooMuchIn(chunk)
+      if (message) return refuse(invalid([{ path: '/body', message }]))
+      chunks.push(chunk)
+      if (wasSmall && length > LARGE_BYTES) pauseUntil(mayGoOn())
     }
     // Nobody is left to read it; the code is for the log.
     const breakOff = (cause?: Error) => refuse(new ApiError('MALFORMED_JSON', undefined, { cause }))
@@ -63,12 +87,17 @@ function receive(request: IncomingMessage, limit: number): Promise<Buffer> {
       stop()
       resolve(Buffer.concat(chunks, length))
     }
+    function pauseUntil(allowed: Promise<void>): void {
+      request.pause()
+      allowed.then(() => !ended && request.resume(), refuse)
+    }
     function refuse(error: ApiError): void {
       stop()
       request.pause()
       reject(error)
     }
     function stop(): void {
+      ended = true
       request.off('data', add).off('end', finish).off('error', breakOff).off('close', breakOff)
     }
     request.on('data', add).on('end', finish).on('error', breakOff).on('close', breakOff)
@@ -76,10 +105,8 @@ function receive(request: IncomingMessage, limit: number): Promise<Buffer> {
   })
 }
 
-/** The value of a JSON text in UTF-8. Throws MALFORMED_JSON, and VALIDATION_FAILED where it holds too many values. */
+/** The value of a JSON text in UTF-8. Throws MALFORMED_JSON. */
 export function parse(bytes: Uint8Array): unknown {
-  const message = tooManyValues(bytes)
-  if (message) throw invalid([{ path: '/body', message }])
   const text = decode(bytes)
   let value: unknown
   try {

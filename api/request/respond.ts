@@ -9,6 +9,7 @@ import { countRequest, countUnderWay } from '../../db/platform/metrics.ts'
 import { Overloaded } from '../../db/postgres/batch.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
+import { hasMuchToCome } from './body.ts'
 import type { ByteAccounts } from './byte-accounts.ts'
 import { traceOf } from './trace.ts'
 
@@ -100,6 +101,24 @@ function holdResponse(ctx: Context, bytes: ByteAccounts, partnerId: string): voi
   ctx.res.once('close', release)
 }
 
+// For a client to read its response in, before bytes that it still sends reset the connection.
+const LINGER_MS = 1000
+
+/**
+ * Ends the connection after the response, for the client's sake not at once, and reads no more of its request: a body that nobody
+ * wants would otherwise be read to its end.
+ */
+function endUnread({ req }: Context): void {
+  // Node's way of reading the rest to its end once the response is sent.
+  Object.assign(req, { _dump() {} })
+  const { socket } = req
+  socket.destroySoon = () => {
+    socket.end()
+    const timer = setTimeout(() => socket.destroy(), LINGER_MS).unref()
+    socket.once('close', () => clearTimeout(timer))
+  }
+}
+
 /** Outermost: gives the request its id, turns what is thrown into the envelope, counts it, logs one line. */
 export function respond({
   log,
@@ -132,6 +151,10 @@ export function respond({
       ctx.status = failure.status
       ctx.set(failure.headers)
       setBody(ctx, envelope(failure, { requestId, baseUrl: config.baseUrl }))
+      if (hasMuchToCome(ctx)) {
+        ctx.set('Connection', 'close')
+        endUnread(ctx)
+      }
     }
     countUnderWay(-1)
     const seconds = (performance.now() - startedAt) / 1000

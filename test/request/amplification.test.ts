@@ -10,7 +10,7 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { check } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
-import { bodyLimit, MAX_BODY_BYTES } from '../../schemas/fields/sizes.ts'
+import { bodyLimit, countValues, MAX_BODY_BYTES } from '../../schemas/fields/sizes.ts'
 import { amplified } from '../support/amplified.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
@@ -27,7 +27,8 @@ function heldMs(schema: Schema, text: string): number {
   for (let attempt = 0; attempt < 5 && least > 15; attempt++) {
     const startedAt = process.threadCpuUsage()
     try {
-      check(schema, parse(Buffer.from(text)), '/body')
+      const bytes = Buffer.from(text)
+      if (countValues()(bytes) === undefined) check(schema, parse(bytes), '/body')
     } catch (error) {
       if (!(error instanceof ApiError)) throw error
       assert.ok(JSON.stringify(error.extras).length < 20_000, 'the response is small')
