@@ -7,6 +7,9 @@ interface RawResponse {
   text: string
 }
 
+/** A response, and whether its connection ends with it. */
+type Received = RawResponse & { last: boolean }
+
 /** No measurement waits longer for a response: longer than the service lets a request wait. */
 const ANSWER_MS = 150_000
 
@@ -47,7 +50,8 @@ function open(address: string, free: Line[]): Line {
     const { waiting } = line
     line.received = Buffer.alloc(0)
     line.waiting = undefined
-    free.push(line)
+    if (answer.last) socket.destroy()
+    else free.push(line)
     waiting?.resolve(answer)
   })
   socket.on('error', () => {})
@@ -61,12 +65,13 @@ function open(address: string, free: Line[]): Line {
   return line
 }
 
-function readAnswer(received: Buffer): RawResponse | undefined {
+function readAnswer(received: Buffer): Received | undefined {
   const end = received.indexOf('\r\n\r\n')
   if (end === -1) return undefined
   const head = received.toString('latin1', 0, end)
   const length = Number(/\r\ncontent-length: *(\d+)/i.exec(head)?.[1] ?? 0)
   const from = end + 4
   if (received.length < from + length) return undefined
-  return { status: Number(head.slice(9, 12)), text: received.toString('utf8', from, from + length) }
+  const last = /\r\nconnection: *close/i.test(head)
+  return { status: Number(head.slice(9, 12)), text: received.toString('utf8', from, from + length), last }
 }
