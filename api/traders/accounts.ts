@@ -58,6 +58,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       // A trader that is connected already may always renew its tokens.
       if (!connectedAt) await requireRoom(trx, 'traders', partner.partnerId)
       const accounts: AccountRecord[] = []
+      let added = false
       for (const { accountId, accountMode, currency, token, refreshToken, tokenExpiresAt } of body.accounts) {
         const account = await upsertAccount(trx, vault, {
           partnerId: partner.partnerId,
@@ -68,10 +69,12 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
           token
         })
         await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: tokenExpiresAt })
-        await closeAtOnce(trx, account.id)
+        // A new one has neither orders to sell nor been counted.
+        if (account.created) added = true
+        else await closeAtOnce(trx, account.id)
         accounts.push(account)
       }
-      await requireWithin(trx, 'accounts', traderId)
+      if (added) await requireWithin(trx, 'accounts', traderId)
       const trader = await connectTrader(trx, traderId, (accounts[0] as AccountRecord).id)
       // The mode or the currency of the active account may be another now.
       await judgeMismatches(trx, traderId)

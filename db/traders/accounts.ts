@@ -49,7 +49,7 @@ const restSeconds = `case when a.proven_version = a.token_version then 0
 export const refusedTooOften = (restSeconds: number): string =>
   `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
 
-/** Stores or replaces the token of an account; it counts as connected again. */
+/** Stores or replaces the token of an account; it counts as connected again. `created` where the trader did not have it. */
 export async function upsertAccount(
   trx: Db,
   vault: Vault,
@@ -61,7 +61,7 @@ export async function upsertAccount(
     currency: string | null
     token: string
   }
-): Promise<AccountRecord> {
+): Promise<AccountRecord & { created: boolean }> {
   const [known] = await rows<{ id: string }>(
     trx,
     'select id from broker_accounts where trader_id = :traderId and account_id = :accountId',
@@ -90,7 +90,7 @@ export async function upsertAccount(
       sealed
     }
   )
-  return row as AccountRecord
+  return { ...(row as AccountRecord), created: known === undefined }
 }
 
 /** The trader's accounts, oldest first. */
