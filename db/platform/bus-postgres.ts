@@ -1,6 +1,7 @@
 // The bus through LISTEN and NOTIFY.
 import pg from 'pg'
 import { batch } from '../postgres/batch.ts'
+import { sessionAt } from '../postgres/connection.ts'
 import { backOff } from './back-off.ts'
 import type { Receive, Transport } from './bus-transport.ts'
 import type { Log } from './log.ts'
@@ -23,14 +24,13 @@ export function postgresTransport(url: string, receive: Receive, log: Log): Tran
 
   async function open(): Promise<pg.Client> {
     const next = new pg.Client({
-      connectionString: url,
+      // A transaction that notifies writes to the log, and would wait for the disk. Nothing else is written here, and a
+      // hint need not outlive a crash: the row it points to was on disk before.
+      ...sessionAt(url, '-c synchronous_commit=off'),
       application_name: 'service-bus',
       connectionTimeoutMillis: 5000,
       keepAlive: true,
       query_timeout: 10_000,
-      // A transaction that notifies writes to the log, and would wait for the disk. Nothing else is written here, and a
-      // hint need not outlive a crash: the row it points to was on disk before.
-      options: '-c synchronous_commit=off',
       // A LISTEN need not wait for the hints on their way.
       pipeline: true
     })

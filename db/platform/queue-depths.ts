@@ -1,7 +1,7 @@
 // The depths of the queues, read from pg-boss' table in one statement, and dead letters put back to work.
 import { fromKnex, PgBoss, type RedriveOptions } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
-import { type Db, DEPENDABLE, rows } from '../postgres/connection.ts'
+import { type Db, DEPENDABLE, rows, sessionAt } from '../postgres/connection.ts'
 
 export interface QueueStanding {
   queue: QueueName
@@ -67,14 +67,13 @@ const AT_ONCE = 1000
 /** Puts a queue's dead letters back to be tried again, oldest first, in the transaction `trx`. Returns how many. */
 export async function retryDeadLetters(trx: Db, url: string, queue: QueueName): Promise<number> {
   const boss = new PgBoss({
-    connectionString: url,
+    ...sessionAt(url, DEPENDABLE),
     application_name: 'service-retry',
     max: 1,
     migrate: false,
     createSchema: false,
     supervise: false,
-    schedule: false,
-    ...{ options: DEPENDABLE }
+    schedule: false
   })
   boss.on('error', () => {}) // What fails here fails the call as well.
   await boss.start()

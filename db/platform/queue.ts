@@ -3,12 +3,15 @@
 import { fromKnex, PgBoss } from 'pg-boss'
 import { matches } from '../../schemas/checks/validator.ts'
 import { deadLetterOf, type JobData, type QueueName, queues } from '../../schemas/jobs.ts'
-import { type Db, DEPENDABLE, execute, rows } from '../postgres/connection.ts'
+import { type Db, DEPENDABLE, execute, rows, sessionAt } from '../postgres/connection.ts'
 import { conditionOf } from './job-condition.ts'
 import type { Log } from './log.ts'
 
 // Longer than its upkeep takes on a large table.
 const QUERY_TIMEOUT_MS = 120_000
+const QUEUE_LIMITS = ['statement_timeout', 'lock_timeout', 'idle_in_transaction_session_timeout']
+  .map(limit => `-c ${limit}=${QUERY_TIMEOUT_MS}`)
+  .join(' ')
 
 export interface Job<Name extends QueueName = QueueName> {
   id: string
@@ -64,12 +67,13 @@ export async function openQueue(options: {
 }): Promise<Queue> {
   const working = options.role === 'worker'
   const boss = new PgBoss({
-    connectionString: options.url,
     application_name: `service-queue-${options.role}`,
     max: options.pool ?? (working ? 4 : 2),
     connectionTimeoutMillis: 5000,
     // Without keep-alive and time-out a server that fell silent would go unnoticed.
-    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS, options: DEPENDABLE },
+    // Its upkeep takes longer than the server may let a statement take.
+    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS },
+    ...sessionAt(options.url, `${DEPENDABLE} ${QUEUE_LIMITS}`),
     migrate: false,
     createSchema: false,
     supervise: working,

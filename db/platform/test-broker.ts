@@ -1,7 +1,7 @@
 // The books of the broker that workers run for test keys, and who runs it: the session that holds one advisory lock. Only that session
 // writes the books, so a worker that lost the lock cannot enter anything any more, whatever it believes.
 import pg from 'pg'
-import { type Db, rows } from '../postgres/connection.ts'
+import { type Db, rows, sessionAt } from '../postgres/connection.ts'
 
 const LOCK = `hashtextextended('test broker', 0)`
 const CONNECT_MS = 5000
@@ -65,12 +65,11 @@ export interface TestBrokerBooks {
 /** Takes the books; undefined where another process holds them. */
 export async function holdTestBroker(url: string): Promise<TestBrokerBooks | undefined> {
   const client = new pg.Client({
-    connectionString: url,
+    ...sessionAt(url, OPTIONS),
     application_name: 'service-test-broker',
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: STATEMENT_MS,
-    keepAlive: true,
-    options: OPTIONS
+    keepAlive: true
   })
   const lost = Promise.withResolvers<Error>()
   client.on('error', lost.resolve)

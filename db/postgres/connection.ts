@@ -59,8 +59,41 @@ const MEANING = [
   .map(setting => `-c ${setting}`)
   .join(' ')
 
+/**
+ * For the `options` of a connection: warnings arrive, whatever the default is. PostgreSQL reports with one alone that it acknowledges
+ * a commit without its standby.
+ */
+const WITH_WARNINGS = '-c client_min_messages=warning'
+
 /** For the `options` of a connection that writes what must last: its statements mean the same everywhere, and its commits are on disk. */
-export const DEPENDABLE = `${DURABLE} ${MEANING}`
+export const DEPENDABLE = `${DURABLE} ${MEANING} ${WITH_WARNINGS}`
+
+// What the driver would take from an address before what we set: an address may say where to connect, not how long a statement may take.
+const SETTINGS_OF_OURS = [
+  'application_name',
+  'client_encoding',
+  'connectionTimeoutMillis',
+  'idle_in_transaction_session_timeout',
+  'keepAlive',
+  'lock_timeout',
+  'query_timeout',
+  'statement_timeout'
+]
+
+/**
+ * Address and `options` of a connection. The driver would take the options of an address instead of ours: here ours come last, and
+ * hold. A connection of ours is never ended for being idle: one that listens or holds a lock is.
+ */
+export function sessionAt(url: string, ours: string): { connectionString: string; options: string } {
+  const [place = '', query = ''] = url.split(/\?(.*)/s)
+  const given = new URLSearchParams(query)
+  const theirs = given.get('options') ?? ''
+  const options = `${theirs} -c idle_session_timeout=0 ${ours}`.trim()
+  const changed = ['options', ...SETTINGS_OF_OURS].filter(name => given.has(name))
+  for (const name of changed) given.delete(name)
+  const connectionString = changed.length === 0 ? url : given.size === 0 ? place : `${place}?${given}`
+  return { connectionString, options }
+}
 
 /**
  * For the `options` of a connection: no statement is compiled. Compiling a long one takes seconds on a busy machine and cannot
@@ -97,14 +130,16 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
   return knex({
     client: 'pg',
     connection: {
-      connectionString: url,
+      // The server may have a statement time-out of its own for everybody.
+      ...sessionAt(
+        url,
+        `-c lock_timeout=10000 ${DEPENDABLE} ${UNCOMPILED}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
+      ),
       application_name: `service-${name}`,
       connectionTimeoutMillis: 5000,
       keepAlive: true,
       statement_timeout: limits?.statementMs,
-      idle_in_transaction_session_timeout: 30_000,
-      // The server may have a statement time-out of its own for everybody.
-      options: `-c lock_timeout=10000 ${DEPENDABLE} ${UNCOMPILED}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
+      idle_in_transaction_session_timeout: 30_000
     },
     pool: {
       min: 0,

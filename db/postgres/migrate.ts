@@ -72,7 +72,7 @@ import * as traderCloses from '../migrations/0079_trader_closes.ts'
 import * as cheaperTriggers from '../migrations/0083_cheaper_triggers.ts'
 import * as dayTraders from '../migrations/0086_day_traders.ts'
 import * as restoredBeside from '../migrations/0088_restored_beside.ts'
-import { type Db, DEPENDABLE, openDatabase, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
+import { type Db, DEPENDABLE, openDatabase, sessionAt, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
   name: string
@@ -177,11 +177,11 @@ export async function migrate(url: string): Promise<string[]> {
   // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
   // whoever holds this one may take that row away.
   const lock = new pg.Client({
-    connectionString: url,
+    // Idle for as long as the migrations take: its end would let another run begin.
+    ...sessionAt(url, WITHOUT_STATEMENT_TIMEOUT),
     connectionTimeoutMillis: 5000,
     keepAlive: true,
-    lock_timeout: LOCK_WAIT_MS,
-    options: WITHOUT_STATEMENT_TIMEOUT
+    lock_timeout: LOCK_WAIT_MS
   })
   lock.on('error', () => {})
   await lock.connect()
@@ -202,12 +202,12 @@ export async function migrate(url: string): Promise<string[]> {
 async function applyMissing(db: Db, url: string): Promise<string[]> {
   const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
   const boss = new PgBoss({
-    connectionString: url,
+    ...sessionAt(url, `${WITHOUT_STATEMENT_TIMEOUT} ${DEPENDABLE}`),
     supervise: false,
     schedule: false,
     max: 2,
     application_name: 'service-migrate',
-    ...{ keepAlive: true, options: `${WITHOUT_STATEMENT_TIMEOUT} ${DEPENDABLE}` }
+    ...{ keepAlive: true }
   })
   boss.on('error', () => {})
   await boss.start()

@@ -111,6 +111,8 @@ committing('waits for the disk, whatever the settings of server and role', async
 })
 
 committing('whose wait for the standby is cancelled has an unknown outcome, and its connection ends', async () => {
+  // PostgreSQL would then keep its warning to itself.
+  await admin.query(`alter role current_user set client_min_messages = error`)
   const db = openDatabase({ url: postgres.url, pool: 1, name: 'marks' })
   await db.raw('create table marks (mark text)')
   const [before] = await rows<{ pid: number }>(db, 'select pg_backend_pid() as pid')
@@ -140,6 +142,7 @@ committing('whose wait for the standby is cancelled has an unknown outcome, and 
   const [after] = await rows<{ pid: number }>(db, 'select pg_backend_pid() as pid')
   assert.is.not(after?.pid, before?.pid)
   assert.is((await db('marks')).length, 3, 'committed here all the same')
+  await admin.query(`alter role current_user reset client_min_messages`)
   await db.destroy()
 })
 

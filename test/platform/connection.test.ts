@@ -1,12 +1,15 @@
 // What a statement can count on: it is run again when PostgreSQL broke it off over a deadlock, and does not wait for ever
 // for a server that fell silent.
 import { randomBytes } from 'node:crypto'
+import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isUnavailable } from '../../api/request/respond.ts'
+import { openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
-import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
+import { holdTestBroker } from '../../db/platform/test-broker.ts'
+import { type Db, openDatabase, rows, sessionAt } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, openTestDatabase, until } from '../support/harness.ts'
@@ -255,6 +258,72 @@ meaning('means the same on the connections of the queue', async () => {
   }
 })
 
+const address = suite('an address with settings of its own')
+
+const limits = `current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
+  current_setting('idle_session_timeout') as idle, current_setting('synchronous_commit') as commits,
+  current_setting('search_path') as path, current_setting('application_name') as name`
+
+address('keeps what it says of names, and no more', async () => {
+  const other = new URL(url)
+  other.searchParams.set('options', '-c search_path=public -c synchronous_commit=off -c lock_timeout=0')
+  other.searchParams.set('statement_timeout', '7')
+  other.searchParams.set('application_name', 'mine')
+  const pool = openDatabase({ url: other.href, pool: 1, name: 'test' })
+  onClose(() => pool.destroy())
+  const expected = { statement: '30s', lock: '10s', idle: '0', commits: 'on', path: 'public', name: 'service-test' }
+  assert.equal(await rows(pool, `select ${limits}`), [expected])
+})
+
+address('of a socket or with a password of any letters leads to the same place', () => {
+  for (const [given, left] of [
+    ['postgres:///db?host=/run/postgresql', 'postgres:///db?host=/run/postgresql'],
+    [
+      'postgres://a:p%3F%40%2F@h:1/db?sslmode=require&options=-c%20a%3Db',
+      'postgres://a:p%3F%40%2F@h:1/db?sslmode=require'
+    ],
+    ['postgres://a@%2Frun%2Fpg/db?lock_timeout=1', 'postgres://a@%2Frun%2Fpg/db']
+  ] as const)
+    assert.is(sessionAt(given, '').connectionString, left)
+})
+
+address('whose role ends idle sessions and short statements loses no session of ours', async () => {
+  const hasty = await openDatabaseWith(
+    `idle_session_timeout = '300ms'`,
+    `statement_timeout = '200ms'`,
+    `client_min_messages = 'error'`
+  )
+  await migrate(hasty)
+  const log = openLog({ level: 'silent', name: 'test' })
+  const queue = await openQueue({ url: hasty, role: 'sender', log })
+  const bus = await openBus({ url: hasty, log })
+  const books = await holdTestBroker(hasty)
+  const pool = openDatabase({ url: hasty, pool: 1, name: 'test' })
+  try {
+    const { rows: shown } = await queue.boss.getDb().executeSql(`select ${limits}`)
+    assert.equal([shown[0].statement, shown[0].idle], ['2min', '0'])
+    await bus.listen('test', () => {})
+    const sessions = async () =>
+      (
+        await db.raw(
+          `select application_name as name, pid from pg_stat_activity where datname = ? and application_name like 'service-%' order by 1, 2`,
+          [new URL(hasty).pathname.slice(1)]
+        )
+      ).rows as { name: string; pid: number }[]
+    const before = await sessions()
+    assert.ok(['service-bus', 'service-test-broker'].every(name => before.some(session => session.name === name)))
+    // One that is idle for no longer than ours ends.
+    const witness = new pg.Client({ connectionString: hasty })
+    const ended = new Promise(resolve => witness.on('error', resolve))
+    await witness.connect()
+    assert.match(String(await ended), /idle-session timeout/)
+    assert.equal(await sessions(), before)
+    assert.equal(await rows(pool, 'show client_min_messages'), [{ client_min_messages: 'warning' }])
+  } finally {
+    await Promise.all([queue.close(), bus.close(), books?.close(), pool.destroy()])
+  }
+})
+
 const attempts = suite('a queue that could not be opened')
 
 attempts('leaves no connection and no timer behind', async () => {
@@ -277,4 +346,4 @@ attempts('leaves no connection and no timer behind', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, meaning, attempts, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, meaning, address, attempts, patience]) tests.run()
