@@ -12,7 +12,7 @@ import { locateDatabase, OLDEST_VERSION } from '../../db/platform/store.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
 import { type Db, openDatabase, wasCanceled } from '../../db/postgres/connection.ts'
 import { readDurability } from '../../db/postgres/durability.ts'
-import { migrationStatus } from '../../db/postgres/migrate.ts'
+import { migrationStatus, UTF8 } from '../../db/postgres/migrate.ts'
 import { placeOf, reachDatabase } from '../../db/postgres/reach.ts'
 import { findWrongTraderDays, type WrongDay } from '../../db/traders/days.ts'
 import { type Config, ConfigError } from '../../schemas/config/config.ts'
@@ -45,9 +45,17 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
   const found: Finding[] = []
   try {
     const requestedAt = Date.now()
-    const { majorVersion, now } = await reachDatabase(place.url)
+    const { majorVersion, now, encoding } = await reachDatabase(place.url)
     const skewMs = Math.abs(now.getTime() - (requestedAt + Date.now()) / 2)
     found.push(checkVersion(majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'), checkSkew(skewMs))
+    if (encoding !== UTF8)
+      found.push(
+        fail(
+          'encoding',
+          `${encoding}: names of other letters are refused, or lengths are those of bytes`,
+          `dump it, and restore it into a database of ${UTF8}`
+        )
+      )
     const route = await checkRoute(place.url)
     if (route) found.push(route)
     if (route?.status === 'fail') return found

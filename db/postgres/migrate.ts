@@ -2,6 +2,7 @@
 import type { Knex } from 'knex'
 import pg from 'pg'
 import { PgBoss } from 'pg-boss'
+import { ConfigError } from '../../schemas/config/config.ts'
 import { deadLetterOf, type QueueName, type QueueRule, queues } from '../../schemas/jobs.ts'
 import * as partners from '../migrations/0001_partners.ts'
 import * as traders from '../migrations/0002_traders.ts'
@@ -72,7 +73,7 @@ import * as traderCloses from '../migrations/0079_trader_closes.ts'
 import * as cheaperTriggers from '../migrations/0083_cheaper_triggers.ts'
 import * as dayTraders from '../migrations/0086_day_traders.ts'
 import * as restoredBeside from '../migrations/0088_restored_beside.ts'
-import { type Db, DEPENDABLE, openDatabase, sessionAt, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
+import { type Db, DEPENDABLE, openDatabase, rows, sessionAt, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 
 interface Migration {
   name: string
@@ -165,6 +166,9 @@ const source: Knex.MigrationSource<Migration> = {
 
 const settings: Knex.MigratorConfig = { migrationSource: source, tableName: 'migrations' }
 
+/** The encoding that the database needs. */
+export const UTF8 = 'UTF8'
+
 const MIGRATION_LOCK = 724_200
 const LOCK_WAIT_MS = 120_000
 
@@ -187,6 +191,7 @@ export async function migrate(url: string): Promise<string[]> {
   await lock.connect()
   try {
     await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
+    await refuseEncoding(lock)
     const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
     try {
       await db.migrate.forceFreeMigrationsLock(settings)
@@ -197,6 +202,21 @@ export async function migrate(url: string): Promise<string[]> {
   } finally {
     await lock.end().catch(() => {})
   }
+}
+
+/**
+ * Throws ConfigError where the first migration would begin in a database of another encoding than UTF8: it would refuse names that
+ * the API takes, or count their bytes for letters. One that was migrated before goes on; `operator doctor` reports it.
+ */
+async function refuseEncoding(client: pg.Client): Promise<void> {
+  const { rows: found } = await client.query<{ encoding: string }>(
+    `select current_setting('server_encoding') as encoding where to_regclass('partners') is null`
+  )
+  const encoding = found[0]?.encoding ?? UTF8
+  if (encoding !== UTF8)
+    throw new ConfigError(
+      `DATABASE_URL names a database of the encoding ${encoding}; this needs ${UTF8}: make one by \`create database … encoding 'UTF8' template template0\``
+    )
 }
 
 async function applyMissing(db: Db, url: string): Promise<string[]> {
@@ -234,8 +254,11 @@ async function applyMissing(db: Db, url: string): Promise<string[]> {
   return applied
 }
 
-/** Names applied and missing. */
+/** Names applied and missing. Changes nothing: a database that was named by mistake gets no tables of ours. */
 export async function migrationStatus(db: Db): Promise<{ applied: string[]; pending: string[] }> {
+  const [table] = await rows<{ made: boolean }>(db, `select to_regclass('migrations') is not null as made`)
+  // knex would make its tables where there are none.
+  if (!table?.made) return { applied: [], pending: migrations.map(({ name }) => name) }
   const [done, pending] = (await db.migrate.list(settings)) as [{ name: string }[], Migration[]]
   return { applied: done.map(({ name }) => name), pending: pending.map(({ name }) => name) }
 }

@@ -8,6 +8,8 @@ export interface Reached {
   majorVersion: number
   /** What the database takes for now. */
   now: Date
+  /** Of the database's texts, for example UTF8. */
+  encoding: string
 }
 
 const CONNECT_TIMEOUT_MS = 5000
@@ -32,8 +34,8 @@ async function queryOnce<Row extends pg.QueryResultRow>(url: string, sql: string
 
 /** Connects once. Throws UNAVAILABLE with a sentence on what to do. */
 export async function reachDatabase(url: string): Promise<Reached> {
-  const sql = `select current_setting('server_version_num')::int / 10000 as "majorVersion", clock_timestamp() as now`
-  return queryOnce<{ majorVersion: number; now: Date }>(url, sql).catch((cause: { code?: string }) => {
+  const sql = `select current_setting('server_version_num')::int / 10000 as "majorVersion", clock_timestamp() as now, current_setting('server_encoding') as encoding`
+  return queryOnce<Reached>(url, sql).catch((cause: { code?: string }) => {
     throw new ApiError('UNAVAILABLE', sentence(url, cause), { cause })
   })
 }

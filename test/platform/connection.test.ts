@@ -5,14 +5,16 @@ import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { isUnavailable } from '../../api/request/respond.ts'
+import { checkDatabase } from '../../cli/doctor/database.ts'
 import { openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { holdTestBroker } from '../../db/platform/test-broker.ts'
 import { type Db, openDatabase, rows, sessionAt } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
+import { ConfigError, readConfig } from '../../schemas/config/config.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
-import { closeAll, onClose, openTestDatabase, until } from '../support/harness.ts'
+import { closeAll, onClose, openTestDatabase, TOKEN_KEYS, until } from '../support/harness.ts'
 
 const url = await openTestDatabase()
 const db = openDatabase({ url, pool: 6, name: 'test' })
@@ -324,6 +326,31 @@ address('whose role ends idle sessions and short statements loses no session of 
   }
 })
 
+const encoding = suite('a database of another encoding')
+
+encoding('gets no tables, and one that has them is reported', async () => {
+  for (const name of ['LATIN1', 'SQL_ASCII']) {
+    const other = new URL(url)
+    other.pathname = `${other.pathname}_${randomBytes(3).toString('hex')}`
+    const database = other.pathname.slice(1)
+    await db.raw(
+      `create database ${database} encoding '${name}' locale_provider libc lc_collate 'C' lc_ctype 'C' template template0`
+    )
+    onClose(() => db.raw(`drop database if exists ${database} with (force)`))
+    const refused = await migrate(other.href).catch((cause: unknown) => cause)
+    assert.instance(refused, ConfigError)
+    assert.match(String(refused), `encoding ${name}; this needs UTF8`)
+    const findings = await checkDatabase(readConfig({ DATABASE_URL: other.href, TOKEN_KEYS }))
+    assert.equal(
+      findings.filter(({ check }) => check === 'encoding').map(({ status }) => status),
+      ['fail']
+    )
+    const pool = openDatabase({ url: other.href, pool: 1, name: 'test' })
+    assert.equal(await rows(pool, `select tablename from pg_tables where schemaname = 'public'`), [])
+    await pool.destroy()
+  }
+})
+
 const attempts = suite('a queue that could not be opened')
 
 attempts('leaves no connection and no timer behind', async () => {
@@ -346,4 +373,4 @@ attempts('leaves no connection and no timer behind', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, meaning, address, attempts, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, meaning, address, encoding, attempts, patience]) tests.run()
