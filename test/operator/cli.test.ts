@@ -3,7 +3,9 @@
 // --json, questions, and help. Real processes against a real database.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { userInfo } from 'node:os'
+import type { Readable } from 'node:stream'
 import { text } from 'node:stream/consumers'
 import { stripVTControlCharacters } from 'node:util'
 import type { Command } from 'commander'
@@ -27,6 +29,23 @@ function leaves(command: Command, path: string[] = []): { path: string[]; comman
   if (children.length === 0) return [{ path, command }]
   return children.flatMap(child => leaves(child, [...path, child.name()]))
 }
+
+const file = suite('operator: an output that cannot be written')
+
+// /dev/full refuses what is written, as a full disk does.
+if (!existsSync('/dev/full')) console.log('SKIPPED: a full disk: there is no /dev/full here')
+else
+  file('is reported in one line, for the command itself may be done', async () => {
+    const full = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, ['cli/main.ts', 'partners', 'list', '--json'], {
+      env: { ...process.env, ...env },
+      stdio: ['ignore', full, 'pipe']
+    })
+    closeSync(full)
+    const [said, [exitCode]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
+    assert.match(said, /^The output is not complete: cannot write: no space left on device \(ENOSPC\)\. [^\n]*\n$/)
+    assert.is(exitCode, 1)
+  })
 
 const usage = suite('operator: wrong usage')
 
@@ -237,6 +256,7 @@ help('completion scripts for zsh and fish name every command', async () => {
 })
 
 help.after(closeAll)
+file.run()
 usage.run()
 refusals.run()
 questions.run()
