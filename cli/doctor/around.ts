@@ -52,9 +52,17 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
   if (!redisUrl) return [ok('redis', 'not used: limits per process, wake-ups through PostgreSQL')]
   try {
     await reachRedis(redisUrl)
-    return [ok('redis', 'answers')]
+    return [ok('redis', 'answers, and takes writes')]
   } catch (error) {
-    const { code, name } = error as NodeJS.ErrnoException
+    const { code, name, message } = error as NodeJS.ErrnoException
+    if (name === 'ReplyError')
+      return [
+        fail(
+          'redis',
+          `refuses: ${message}`,
+          'until it does not, each process counts for itself; name a primary with memory to spare'
+        )
+      ]
     return [fail('redis', `does not answer (${code ?? name})`, 'start it, or correct REDIS_URL')]
   }
 }

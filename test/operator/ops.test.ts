@@ -4,10 +4,13 @@
 import { randomBytes, randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
+import { Redis } from 'ioredis'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { checkRedis } from '../../cli/doctor/around.ts'
+import { readConfig } from '../../schemas/config/config.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -167,6 +170,27 @@ if (redis) {
       statuses.push((await call(address, getMe, { headers: { authorization: `Bearer ${limited.key}` } })).status)
     }
     assert.equal(statuses, [200, 200, 200, 200, 200, 429, 429, 429])
+  })
+
+  several('doctor reports one that responds and takes no writes, and a database that it has not', async () => {
+    const admin = new Redis(redis.url)
+    const found = async (url = redis.url) => {
+      const [finding] = await checkRedis(readConfig({ REDIS_URL: url }))
+      return `${finding?.status} ${finding?.found}`
+    }
+    try {
+      assert.match(await found(), /^ok /)
+      await admin.config('SET', 'maxmemory', '1')
+      assert.match(await found(), /^fail refuses: OOM /)
+      await admin.config('SET', 'maxmemory', '0')
+      await admin.replicaof('127.0.0.1', '1')
+      assert.match(await found(), /^fail refuses: READONLY /)
+      await admin.replicaof('NO', 'ONE')
+      assert.match(await found(`${redis.url}/99`), /^fail refuses: ERR DB index is out of range/)
+      assert.match(await found(), /^ok /)
+    } finally {
+      admin.disconnect()
+    }
   })
 
   several(
