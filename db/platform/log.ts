@@ -1,6 +1,6 @@
 // The logger: JSON lines on stdout, pretty on a terminal. What could be a secret is cut out by name, so
 // that a careless log line cannot leak it.
-import pino, { type Logger } from 'pino'
+import pino, { type Logger, type LoggerOptions } from 'pino'
 
 export type Log = Logger
 
@@ -19,20 +19,42 @@ const secrets = [
 
 /** A logger for one process. */
 export function openLog({ level, name }: { level: string; name: string }): Log {
-  return pino({
+  const settings: LoggerOptions = {
     level,
     base: { process: name, pid: process.pid },
     redact: { paths: secrets.flatMap(word => [word, `*.${word}`, `*.*.${word}`]), censor: '[redacted]' },
-    serializers: { err: errorLine },
-    ...(process.stdout.isTTY
-      ? {
-          transport: {
-            target: 'pino-pretty',
-            options: { ignore: 'pid,process,hostname', messageFormat: '[{process}] {msg}' }
-          }
-        }
-      : {})
+    serializers: { err: errorLine }
+  }
+  if (!process.stdout.isTTY) return pino(settings, openOutput())
+  const options = { ignore: 'pid,process,hostname', messageFormat: '[{process}] {msg}' }
+  return pino({ ...settings, transport: { target: 'pino-pretty', options } })
+}
+
+const RETRY_MS = 1000
+
+/**
+ * Standard output. Where it cannot be written, as on a full disk, lines are lost and the process works on: by itself the stream would end
+ * it with an unexpected error, and at its exit try for ever to write what is left.
+ */
+function openOutput(): ReturnType<typeof pino.destination> {
+  const output = pino.destination({ fd: process.stdout.fd, sync: false })
+  const { write, flushSync } = output
+  let failedAt: number | undefined
+  output.on('error', () => {
+    failedAt = performance.now()
   })
+  output.on('write', () => {
+    failedAt = undefined
+  })
+  // Each line tries those before it as well, which are kept: one a second.
+  output.write = line => {
+    if (failedAt !== undefined && performance.now() < failedAt + RETRY_MS) return false
+    return write.call(output, line)
+  }
+  output.flushSync = () => {
+    if (failedAt === undefined) flushSync.call(output)
+  }
+  return output
 }
 
 // Database errors carry the statement and its parameters in their fields: only name, message, code and

@@ -4,6 +4,7 @@
 // to correct, and a process that npm started ends when npm is stopped.
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { closeSync, existsSync, openSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
@@ -13,6 +14,7 @@ import { createInterface } from 'node:readline'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { makeCertificate } from '../support/certificate.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startProcess } from '../support/processes.ts'
@@ -132,6 +134,27 @@ const troubles: StartupTrouble[] = [
   }
 ]
 
+const logging = suite('a log that cannot be written')
+
+// /dev/full refuses what is written, as a full disk does.
+if (!existsSync('/dev/full')) console.log('SKIPPED: a full disk: there is no /dev/full here')
+else
+  logging('keeps no process from its work, nor from its end', async () => {
+    const port = await freePort()
+    const full = openSync('/dev/full', 'w')
+    const child = spawn(process.execPath, ['api/main.ts'], {
+      env: { ...process.env, ...env, LOG_LEVEL: 'info', PORT: String(port) },
+      stdio: ['ignore', full, 'inherit']
+    })
+    closeSync(full)
+    onClose(async () => void child.kill('SIGKILL'))
+    const ended = once(child, 'exit')
+    const page = () => fetch(`http://127.0.0.1:${port}/docs/openapi.json`, { signal: AbortSignal.timeout(5000) })
+    await until('a response', async () => (await page().catch(() => undefined))?.status === 200, 60_000)
+    child.kill('SIGTERM')
+    assert.equal(await ended, [0, null])
+  })
+
 const starting = suite('a process that cannot start')
 
 for (const { name, env: change, says, exitCode, of } of troubles)
@@ -209,4 +232,4 @@ function runs(pid: number): boolean {
 }
 
 npm.after(closeAll)
-for (const tests of [starting, npm]) tests.run()
+for (const tests of [logging, starting, npm]) tests.run()
