@@ -1,5 +1,5 @@
 // A dump restored on the server that it was made on, into another database or over its own, has the identity that was noted
-// before: the contracts that it lacks were not looked for. Which tables the noted history is in tells them apart.
+// before: the contracts that it lacks were not looked for. Which tables the noted history is in distinguishes them.
 import type { Knex } from 'knex'
 import { tableIdentity } from '../postgres/lineage.ts'
 

@@ -68,7 +68,7 @@ const WITH_WARNINGS = '-c client_min_messages=warning'
 /** For the `options` of a connection that writes what must last: its statements mean the same everywhere, and its commits are on disk. */
 export const DEPENDABLE = `${DURABLE} ${MEANING} ${WITH_WARNINGS}`
 
-// What the driver would take from an address before what we set: an address may say where to connect, not how long a statement may take.
+// What the driver would take from an address before what we set: an address decides where to connect, not how long a statement may take.
 const SETTINGS_OF_OURS = [
   'application_name',
   'client_encoding',
