@@ -51,7 +51,9 @@ export async function makeTemplate(admin: string): Promise<void> {
   // The queue reads the time from one function of its own.
   await asAdmin(url, client =>
     client.query(
-      `create or replace function pgboss.job_now() returns timestamptz language sql stable as 'select sim.now()';
+      `-- Its copies are new databases, not restored ones.
+       update database_lineage set table_identity = null;
+       create or replace function pgboss.job_now() returns timestamptz language sql stable as 'select sim.now()';
        -- These serve lists, which nobody reads here, and cost every change of an order.
        drop index orders_page, orders_page_status, orders_page_trader, orders_open_trader, orders_closed;
        -- Nor does anything here outlive its server: a table goes without a log once those that point to it do.

@@ -95,6 +95,11 @@ export async function openTestDatabase(): Promise<string> {
       // Loaded by the one file that makes the template: a twentieth of what a test process loads.
       const { migrate } = await import('../../db/postgres/migrate.ts')
       await migrate(databaseUrl(admin, TEMPLATE))
+      // Its copies are new databases. With the template's identity each would count as one that was restored.
+      const template = new pg.Client({ connectionString: databaseUrl(admin, TEMPLATE) })
+      await template.connect()
+      await template.query('update database_lineage set table_identity = null')
+      await template.end()
     }
     const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`
     await client.query(`create database ${name} template ${TEMPLATE} strategy file_copy`)
