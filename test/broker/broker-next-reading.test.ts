@@ -77,6 +77,8 @@ const errors: [error: object, code: string, ran: string][] = [
   [{ code: 'ContractBuyValidationError', subcode: 'MissingTickMarketData' }, 'BROKER_UPSTREAM', 'no'],
   [{ code: 'InvalidtoBuy', subcode: 'StakeLimits', code_args: ['0.35', '5000', '0.1'] }, 'INVALID_CONTRACT', 'no'],
   [{ code: 'ValidationError', subcode: 'NeverHeardOf' }, 'INVALID_CONTRACT', 'no'],
+  [{ code: 'CallError', subcode: 'PriceMoved' }, 'BROKER_UPSTREAM', 'unknown'],
+  [{ code: 'Timeout', subcode: 'ContractBuyValidationError' }, 'BROKER_UPSTREAM', 'unknown'],
   [{ code: 'DailyLossLimitExceeded' }, 'INVALID_CONTRACT', 'no'],
   [{ code: 'PermissionDenied' }, 'BROKER_DISCONNECTED', 'no'],
   [{ code: 'RateLimitExceeded' }, 'BROKER_UPSTREAM', 'no'],

@@ -28,6 +28,8 @@ function findMapping(code: string): ErrorMapping | undefined {
 /** The `error` of a frame, as far as it can be read. */
 interface BrokerRefusal {
   code: string
+  /** The coarser code, where it leaves open whether the call ran and a finer one hides it. */
+  doubtful: string | undefined
   message: string
   /** Ordered values of the text; newer brokers put the opening time of a closed market first. */
   args: string[]
@@ -40,8 +42,10 @@ export function readRefusal(error: unknown): BrokerRefusal {
   const { code, subcode, message, code_args: args, details } = (error ?? {}) as Record<string, unknown>
   // The finer code wins where we know it.
   const named = typeof subcode === 'string' && findMapping(subcode) !== undefined ? subcode : code
+  const doubtful = named !== code && typeof code === 'string' && findMapping(code)?.ran === 'unknown'
   return {
     code: typeof named === 'string' && /^\w{1,80}$/.test(named) ? named : 'BadFrame',
+    doubtful: doubtful ? code : undefined,
     message: typeof message === 'string' ? printable(message) : 'The broker refused without a reason.',
     args: Array.isArray(args)
       ? args.slice(0, 8).map(each => (typeof each === 'object' ? '' : String(each).slice(0, 80)))
@@ -71,7 +75,9 @@ function namedField(details: unknown): OrderField | undefined {
 }
 
 /** The error a refused call ends with. `mayRun` is true for calls that change something: buy and sell. */
-export function refused(refusal: BrokerRefusal, mayRun: boolean): BrokerError {
+export function refused(given: BrokerRefusal, mayRun: boolean): BrokerError {
+  // The finer code must not make certain what the coarser one leaves in doubt: that the call did not run.
+  const refusal = mayRun && given.doubtful !== undefined ? { ...given, code: given.doubtful } : given
   const mapping = mappingOf(refusal.code)
   const code = mapping.byText ? codeByText(refusal.message) : mapping.code
   const unreadable = refusal.code === 'BadFrame'
