@@ -59,10 +59,18 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     const route = await checkRoute(place.url)
     if (route) found.push(route)
     if (route?.status === 'fail') return found
-    const { applied, pending } = await migrationStatus(db)
+    const { applied, pending, newer } = await migrationStatus(db)
     if (pending.length > 0)
       return [...found, fail('migrations', `${pending.length} are missing`, 'run `operator db migrate`')]
-    found.push(ok('migrations', `${applied.length} applied, none missing`))
+    found.push(
+      newer.length > 0
+        ? warn(
+            'migrations',
+            `${newer.length} are of a newer version than this one`,
+            'end the upgrade: start all of the newer version'
+          )
+        : ok('migrations', `${applied.length} applied, none missing`)
+    )
     found.push(...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))

@@ -72,12 +72,15 @@ ${examples('db grant trading_service')}`
     )
 
   db.command('status')
-    .description('List the migrations applied and missing')
+    .description('List the migrations applied, missing, and of a newer version')
     .addHelpText('after', examples('db status --json'))
     .action(
       bare(context => withDatabase(context, db => migrationStatus(db)), {
-        show: ({ applied, pending }) =>
-          [...applied.map(name => `applied  ${name}`), ...pending.map(name => `missing  ${name}`)].join('\n')
+        show: ({ applied, pending, newer }) =>
+          [
+            ...applied.map(name => `${newer.includes(name) ? 'newer  ' : 'applied'}  ${name}`),
+            ...pending.map(name => `missing  ${name}`)
+          ].join('\n')
       })
     )
 }

@@ -4,7 +4,7 @@ import type { Config } from '../../schemas/config/config.ts'
 import { ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Db, openDatabase } from '../postgres/connection.ts'
-import { migrationStatus } from '../postgres/migrate.ts'
+import { migrationStatus, refuseSchema } from '../postgres/migrate.ts'
 import { reachDatabase } from '../postgres/reach.ts'
 import { systemErrorText } from '../postgres/system-errors.ts'
 import { openPepper, openVault, type Pepper, tokenKeysOf, type Vault } from './crypto.ts'
@@ -57,10 +57,12 @@ export async function openStore(config: Config, options: { name: string; log?: L
     const { majorVersion } = await reachDatabase(url)
     if (majorVersion < OLDEST_VERSION)
       throw new ConfigError(`DATABASE_URL names PostgreSQL ${majorVersion}; this needs ${OLDEST_VERSION} or later`)
-    const { pending } = await migrationStatus(db)
-    if (pending.length > 0)
-      throw new ConfigError(
-        `The database lacks ${pending.length} migrations: run \`npm run -s operator -- db migrate\``
+    const schema = await migrationStatus(db)
+    refuseSchema(schema)
+    if (schema.newer.length > 0)
+      options.log?.warn(
+        { migrations: schema.newer },
+        'a newer version migrated the database: upgrade this process soon'
       )
     return { url, db, vault, pepper: await openPepper(db, vault), close }
   } catch (error) {

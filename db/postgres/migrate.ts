@@ -175,7 +175,8 @@ const LOCK_WAIT_MS = 120_000
 /**
  * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
  * two at once: the second waits for the first. Returns the names applied. A statement may take as long as the tables
- * are large, on a connection of its own; only locks are not waited for for ever.
+ * are large, on a connection of its own; only locks are not waited for for ever. Leaves a database alone that a newer version
+ * migrated; throws ConfigError when that one lacks some of ours.
  */
 export async function migrate(url: string): Promise<string[]> {
   // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
@@ -194,6 +195,12 @@ export async function migrate(url: string): Promise<string[]> {
     await refuseEncoding(lock)
     const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
     try {
+      const status = await migrationStatus(db)
+      if (status.newer.length > 0) {
+        // The newer version has made what there is to make, and declared the queues its way.
+        refuseSchema(status)
+        return []
+      }
       await db.migrate.forceFreeMigrationsLock(settings)
       return await applyMissing(db, url)
     } finally {
@@ -254,11 +261,45 @@ async function applyMissing(db: Db, url: string): Promise<string[]> {
   return applied
 }
 
-/** Names applied and missing. Changes nothing: a database that was named by mistake gets no tables of ours. */
-export async function migrationStatus(db: Db): Promise<{ applied: string[]; pending: string[] }> {
+/** What a database has of the migrations, by their names. */
+interface MigrationStatus {
+  applied: string[]
+  pending: string[]
+  /** Applied by a newer version than this one, which does not know them. */
+  newer: string[]
+}
+
+/** Names applied, missing and unknown. Changes nothing: a database that was named by mistake gets no tables of ours. */
+export async function migrationStatus(db: Db): Promise<MigrationStatus> {
+  const known = migrations.map(({ name }) => name)
   const [table] = await rows<{ made: boolean }>(db, `select to_regclass('migrations') is not null as made`)
-  // knex would make its tables where there are none.
-  if (!table?.made) return { applied: [], pending: migrations.map(({ name }) => name) }
-  const [done, pending] = (await db.migrate.list(settings)) as [{ name: string }[], Migration[]]
-  return { applied: done.map(({ name }) => name), pending: pending.map(({ name }) => name) }
+  // knex would make its tables where there are none, and takes a name that it does not know for a fault.
+  const found = table?.made ? await rows<{ name: string }>(db, 'select name from migrations order by id') : []
+  const applied = found.map(({ name }) => name)
+  return {
+    applied,
+    pending: known.filter(name => !applied.includes(name)),
+    newer: applied.filter(name => !known.includes(name))
+  }
+}
+
+/** How the name of a migration ends that the version before cannot work with. */
+const BREAKING = '_breaking'
+
+/**
+ * Throws ConfigError where this version cannot work with the schema. It can with one of a newer version, since migrations run while
+ * the version before serves: a process that has to start again in the middle of an upgrade must not stay away.
+ */
+export function refuseSchema({ pending, newer }: MigrationStatus): void {
+  const breaking = newer.find(name => name.endsWith(BREAKING))
+  if (breaking)
+    throw new ConfigError(
+      `The database was migrated to ${breaking}, with which this version cannot work: start the newer one`
+    )
+  if (pending.length === 0) return
+  throw new ConfigError(
+    newer.length > 0
+      ? `The database lacks ${pending.length} migrations and has ${newer.length} of another version: migrate it with a version that knows all of them`
+      : `The database lacks ${pending.length} migrations: run \`npm run -s operator -- db migrate\``
+  )
 }

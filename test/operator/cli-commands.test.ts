@@ -18,7 +18,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
-import { startProcess, startTestWorker } from '../support/processes.ts'
+import { startApi, startProcess, startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
@@ -265,7 +265,34 @@ database('db status and migrate on a fresh database: what is missing, then nothi
   for (const { exitCode, stderr } of both) assert.is(exitCode, 0, stderr)
   assert.equal(both.map(({ json }) => json.applied.length).sort(), [0, before.pending.length].sort())
   const after = (await operator(there, 'db', 'status', '--json')).json
-  assert.equal(after, { applied: before.pending, pending: [] })
+  assert.equal(after, { applied: before.pending, pending: [], newer: [] })
+})
+
+database('a process of the version before starts on a newer schema, unless that cannot serve it', async () => {
+  const newer = '9998_added'
+  await services.db('migrations').insert({ name: newer, batch: 99, migration_time: new Date() })
+  try {
+    const api = await startApi(env)
+    assert.match(await api.line(/a newer version migrated/), newer)
+    api.kill('SIGTERM')
+    assert.is(await api.ended, 0)
+    assert.equal((await operator(env, 'db', 'migrate', '--json')).json, { applied: [] })
+    assert.equal((await operator(env, 'db', 'status', '--json')).json.newer, [newer])
+    // Two versions that both made something: neither can say that all of it is there.
+    const [last] = await services.db('migrations').where('name', '<', newer).orderBy('id', 'desc').limit(1)
+    await services.db('migrations').where({ id: last.id }).delete()
+    try {
+      assert.match((await operator(env, 'db', 'migrate')).stderr, /lacks 1 migrations and has 1 of another version/)
+    } finally {
+      await services.db('migrations').insert(last)
+    }
+    await services.db('migrations').where({ name: newer }).update({ name: '9998_renamed_breaking' })
+    const refused = startProcess('api/main.ts', { ...env, PORT: '0' })
+    assert.match(await refused.line(/Wrong configuration/), /9998_renamed_breaking.*start the newer one/)
+    assert.is(await refused.ended, 78)
+  } finally {
+    await services.db('migrations').where('name', 'like', '9998%').delete()
+  }
 })
 
 database('db migrate goes on where a killed one left its lock', async () => {
