@@ -54,6 +54,9 @@ export function keepHeapSmall(): void {
 const HARD_STOP_MS = 25_000
 const LAST_WORDS_MS = 100
 
+// npm hands SIGTERM on to the process that it started: sent to both, as to a process group, it comes twice within milliseconds.
+const SAME_REQUEST_MS = 250
+
 /**
  * Why a process cannot start, in one line for the operator, and its exit code: 78 (EX_CONFIG) for a wrong setting, else
  * 1. Undefined for an error that is unexpected at the start, which deserves its stack.
@@ -93,9 +96,11 @@ export function stopWithParent(stop: () => void): void {
 
 const PARENT_CHECK_MS = 1000
 
+const underNpm = () => Boolean(process.env.npm_lifecycle_event)
+
 /** Calls `stop` once npm is gone that started this process: killed, it hands no signal on, and the port would stay taken. */
 function stopWithNpm(stop: () => void): void {
-  if (!process.env.npm_lifecycle_event) return
+  if (!underNpm()) return
   const parent = process.ppid
   const timer = setInterval(() => {
     if (process.ppid === parent) return
@@ -122,17 +127,20 @@ export function stopOn(log: Log): Promise<void> {
     setTimeout(() => process.exit(1), LAST_WORDS_MS)
   })
   return new Promise(resolve => {
-    let requested = false
+    let requestedAt: number | undefined
     const stop = (why: string) => {
-      if (requested) process.exit(1)
-      requested = true
+      if (requestedAt !== undefined) {
+        if (underNpm() && performance.now() < requestedAt + SAME_REQUEST_MS) return
+        process.exit(1)
+      }
+      requestedAt = performance.now()
       log.info({ why }, 'stopping')
       setTimeout(() => process.exit(1), HARD_STOP_MS).unref()
       resolve()
     }
     for (const signal of ['SIGTERM', 'SIGINT'] as const) process.on(signal, stop)
     const stopAlone = () => {
-      if (!requested) stop('parent gone')
+      if (requestedAt === undefined) stop('parent gone')
     }
     stopWithParent(stopAlone)
     stopWithNpm(stopAlone)

@@ -32,6 +32,31 @@ ending('ends with exit code 1 on an unexpected error', async () => {
   assert.is(code, 1)
 })
 
+const group = suite('a signal to npm and to the process that it started')
+
+group('ends the process in order, although npm hands it on as well', async () => {
+  const script = `
+    import { openLog } from './db/platform/log.ts'
+    import { endInOrder, stopOn } from './db/platform/process.ts'
+    const log = openLog({ level: 'info', name: 'test' })
+    const stopping = stopOn(log)
+    // What npm does: the signal again as soon as the first has arrived.
+    process.once('SIGTERM', () => process.kill(process.pid, 'SIGTERM'))
+    setTimeout(() => {}, 20_000)
+    console.log('ready')
+    await stopping
+    await endInOrder(log, [{ name: 'work', end: () => new Promise(done => setTimeout(done, 50)), untilMs: 5000 }])`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    env: { ...process.env, npm_lifecycle_event: 'api' },
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  onClose(async () => void child.kill('SIGKILL'))
+  await once(child.stdout, 'data')
+  child.kill('SIGTERM')
+  const [code] = (await once(child, 'exit')) as [number | null]
+  assert.is(code, 0)
+})
+
 const unreachable = suite('a database that cannot be reached')
 
 unreachable('leaves standard output to the program', async () => {
@@ -55,4 +80,4 @@ unreachable('leaves standard output to the program', async () => {
 })
 
 unreachable.after(closeAll)
-for (const tests of [ending, unreachable]) tests.run()
+for (const tests of [ending, group, unreachable]) tests.run()
