@@ -212,9 +212,11 @@ committing('names a standby whose clock is ahead, and one that replied long ago 
     reply.writeBigInt64BE(BigInt(Math.round(Date.now() + aheadMs - EPOCH_MS)) * 1000n, 25)
     standby.connection.sendCopyFromChunk(reply)
     return until('the reply', async () => {
-      const [found] = await checkStandbys(harness.services.db)
+      // Before the finding, which would otherwise be of the reply before.
       const [state] = await listStandbys(harness.services.db)
-      return Math.abs((state?.clockAheadMs ?? 0) - aheadMs) < 900 && found
+      if (Math.abs((state?.clockAheadMs ?? 0) - aheadMs) >= 900) return undefined
+      const [found] = await checkStandbys(harness.services.db)
+      return found
     })
   }
   const ahead = await findingAt(5000)
@@ -222,7 +224,7 @@ committing('names a standby whose clock is ahead, and one that replied long ago 
   assert.match(ahead.found, /^skewed: asynchronous, \w+, .* its clock [45]\.\d s ahead$/)
   const silent = await findingAt(-40_000)
   assert.is(silent.status, 'warn')
-  assert.match(silent.found, /its last reply 4\d s old by its own clock$/)
+  assert.match(silent.found, /its last reply [4-9]\d s old by its own clock$/)
   assert.is((await findingAt(0)).status, 'ok')
   standby.connection.stream.destroy()
 })
