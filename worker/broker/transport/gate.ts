@@ -2,9 +2,12 @@
 import { BrokerError } from '../port.ts'
 
 const AGAIN_MS = 1_000
-/** Work that took less shows that there is room for more at a time; work that took longer than SLOW_MS, that there is too much. */
-const QUICK_MS = 1_000
-const SLOW_MS = 2_000
+/**
+ * As in TCP Vegas: work that takes little longer than the fastest did shows that there is room for more at a time, work that takes
+ * much longer that there is too much. So much longer than the fastest, or than so many ms.
+ */
+const QUICK = { times: 1.5, ms: 50 }
+const SLOW = { times: 3, ms: 1_000 }
 
 interface GateLimits {
   /** How many run at a time at first, and never fewer. */
@@ -23,8 +26,8 @@ interface GateOptions {
 }
 
 /**
- * Lets so many run at a time; the others wait their turn, but those in a hurry. As with TCP's window, each quick one adds a place and
- * each slow one takes half of them away: a distant broker is worked for with many at a time, a full processor with few.
+ * Lets so many run at a time; the others wait their turn, but those in a hurry. Each quick one adds a place and each slow one takes
+ * half of them away: a distant broker is worked for with many at a time, a full processor with few.
  */
 export class Gate {
   readonly #least: number
@@ -33,6 +36,7 @@ export class Gate {
   readonly #waiting: (() => void)[] = []
   #places: number
   #running = 0
+  #fastestMs = Number.POSITIVE_INFINITY
 
   constructor({ least, most = least, now = () => performance.now() }: GateLimits) {
     this.#least = least
@@ -47,11 +51,15 @@ export class Gate {
     const startedAt = this.#now()
     try {
       const done = await work()
-      // A refusal is quick on a full processor as well.
-      if (this.#now() - startedAt < QUICK_MS) this.#places = Math.min(this.#most, this.#places + 1)
+      // A refusal says nothing of it: it is quick on a full processor as well.
+      const tookMs = this.#now() - startedAt
+      this.#fastestMs = Math.min(this.#fastestMs, tookMs)
+      if (tookMs <= Math.max(QUICK.ms, QUICK.times * this.#fastestMs))
+        this.#places = Math.min(this.#most, this.#places + 1)
       return done
     } finally {
-      if (this.#now() - startedAt > SLOW_MS) this.#places = Math.max(this.#least, Math.floor(this.#places / 2))
+      if (this.#now() - startedAt > Math.max(SLOW.ms, SLOW.times * this.#fastestMs))
+        this.#places = Math.max(this.#least, Math.floor(this.#places / 2))
       this.#running -= 1
       this.#admit()
     }
