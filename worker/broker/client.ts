@@ -43,7 +43,7 @@ const HANDSHAKES = { least: 64 }
 // Openings under way that only follow contracts, and how long one waits for its turn. Those of hundreds of accounts that a worker
 // takes over would otherwise fill its processor and the broker's queues: an order's opening would end with the last of them, and
 // where they run into their time-out, the broker is taken for unreachable. Where they are quick, more of them are under way.
-const LEISURELY = { least: 8, most: 64 }
+const LEISURELY = { least: 8, most: 24 }
 const LEISURELY_WAIT_MS = 60_000
 const MAX_BLANK_BUDGETS = 2_000
 
