@@ -2,7 +2,8 @@
 import { hash } from 'node:crypto'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { archivedBefore, CLOCK_SLACK_MS, isOver } from './archiving.ts'
+import { CLOCK_SLACK_MS } from './archive.ts'
+import { archivedBefore, isOver } from './archiving.ts'
 
 interface ArchiveMonth {
   /** YYYY-MM. */

@@ -7,8 +7,11 @@ import { among, type Db, listing, rows } from '../postgres/connection.ts'
 /** Orders, archived or not, as a relation of SQL. In one statement, and so in one snapshot, each order is there once. */
 export const allOrders = '(select * from orders union all select * from orders_archive)'
 
+// The clocks of the processes that make an id, move an order and list it are not one.
+export const CLOCK_SLACK_MS = 86_400_000
+
 /** The instant (ms since the epoch) from which on no order that was created is in the archive. */
-export const neverArchivedFrom = (): number => Date.now() - ARCHIVE_LEAST_DAYS * 86_400_000
+export const neverArchivedFrom = (): number => Date.now() - ARCHIVE_LEAST_DAYS * 86_400_000 + CLOCK_SLACK_MS
 
 /** SQL: the name of a clientOrderId in archived_names. */
 export const orderName = (partner: string, clientOrderId: string): string => `order_name(${partner}, ${clientOrderId})`

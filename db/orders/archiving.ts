@@ -3,11 +3,10 @@
 import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
+import { CLOCK_SLACK_MS } from './archive.ts'
 
 /** Orders in one batch: with a fifth of them each takes 1.4 times as much CPU, with five times as many 1.2 times. */
 export const ARCHIVE_BATCH = 1000
-// An id is made by a clock of its own, a moment before the order.
-export const CLOCK_SLACK_MS = 86_400_000
 
 /** All columns of orders but the generated one. */
 export const archivedColumns = `id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency, app_id, dialect,

@@ -8,6 +8,7 @@ import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
 import { archiveOrders } from '../../db/orders/archiving.ts'
+import { listEntries } from '../../db/orders/listing.ts'
 import { markOpen } from '../../db/orders/placing.ts'
 import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { findNamedOrders } from '../../db/platform/named.ts'
@@ -58,6 +59,26 @@ moving('takes what is over for so long, each order once, and nothing else', asyn
   assert.is(await move(), 0)
   const [counted] = await rows<{ orders: number }>(db, 'select sum(orders)::int as orders from archive_months')
   assert.is(counted?.orders, Number((await db('orders_archive').count('* as count'))[0]?.count))
+})
+
+moving('by a worker whose clock is an hour ahead hides nothing from a list', async () => {
+  const trader = await partner.makeTrader()
+  const at = new Date(Date.now() - 40 * DAY_MS + 1_800_000)
+  const id = await insertOldOrder(db, trader, { at })
+  const { now } = Date
+  Date.now = () => now() + 3_600_000
+  try {
+    await archiveOrders(db, { before: daysAgo(40), after: '' })
+  } finally {
+    Date.now = now
+  }
+  assert.ok(await archived(id))
+  const from = new Date(at.getTime() - 900_000)
+  const { orders } = await listEntries(db, { traderExternalId: trader.traderExternalId, from, limit: 20 })
+  assert.equal(
+    orders.map(order => order.id),
+    [id]
+  )
 })
 
 moving('keeps every column', async () => {

@@ -51,7 +51,7 @@ export class Gate {
     const startedAt = this.#now()
     try {
       const done = await work()
-      // A refusal says nothing of it: it is quick on a full processor as well.
+      // Not a refusal, which is quick on a full processor as well.
       const tookMs = this.#now() - startedAt
       this.#fastestMs = Math.min(this.#fastestMs, tookMs)
       if (tookMs <= Math.max(QUICK.ms, QUICK.times * this.#fastestMs))
