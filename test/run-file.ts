@@ -15,6 +15,7 @@ import {
   takeChildrenCpuMs
 } from './file-process.ts'
 import type { SharedProcess } from './shared-files.ts'
+import { stretched } from './support/busy.ts'
 
 const PIPE_LINGER_MS = 2_000
 
@@ -88,8 +89,7 @@ function judge({ code, killedBy, output, cut, timeoutMs }: Ended): Omit<FileOutc
   const complaints: string[] = []
 
   if (cut === 'time') complaints.push(`was still running after ${timeoutMs / 1000} s`)
-  if (cut === 'linger')
-    complaints.push(`did not end within ${LINGER_MS / 1000} s of its last test: it left something open`)
+  if (cut === 'linger') complaints.push('did not end soon after its last test: it left something open')
   if (summaries.length === 0) {
     if (!cut)
       complaints.push(`ended ${killedBy ? `by ${killedBy}` : `with exit code ${code}`} before its tests were done`)
@@ -133,7 +133,7 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
     const receive = (chunk: string) => {
       output = (output + chunk).slice(-OUTPUT_LIMIT)
       if (!linger && /^ {2}Duration: /m.test(stripVTControlCharacters(output.slice(-chunk.length - 200))))
-        linger = setTimeout(stopLate, LINGER_MS, 'linger')
+        linger = setTimeout(stopLate, stretched(LINGER_MS), 'linger')
     }
     child.stdout.setEncoding('utf8').on('data', receive)
     child.stderr.setEncoding('utf8').on('data', receive)

@@ -168,8 +168,9 @@ function openLane(url: string, { verbose, again }: { verbose: boolean; again?: T
         return printOutcome(nameOf({ path, dialect }), outcome, verbose)
       again.push({ path, dialect })
       const name = nameOf({ path, dialect })
+      const why = outcome.complaints.map(complaint => `${name} ${complaint}.\n`).join('')
       console.log(
-        `\n${outcome.output.trimEnd()}\n\n${pc.yellow('!')} ${name} failed beside others; it runs again alone.`
+        `\n${outcome.output.trimEnd()}\n\n${why}${pc.yellow('!')} ${name} failed beside others; it runs again alone.`
       )
     },
     async close() {
