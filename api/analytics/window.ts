@@ -1,7 +1,7 @@
 // The window of a request: defaults, bounds and the errors of a wrong one; and its fields in every response.
 import type { Interval, Window } from '../../db/analytics/windows.ts'
-import { databaseNow } from '../../db/money/billing.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import { databaseNow } from '../../db/postgres/now.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 
 const DAY_MS = 86_400_000

@@ -1,6 +1,6 @@
 // operator partners: the list of partners and their standing.
 import type { Command } from 'commander'
-import { chargePartner, databaseNow } from '../../db/money/billing.ts'
+import { chargePartner } from '../../db/money/billing.ts'
 import { getWallet, topUp } from '../../db/money/wallets.ts'
 import {
   countTraders,
@@ -17,6 +17,7 @@ import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { getNamedPartner } from '../../db/platform/named.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import { databaseNow } from '../../db/postgres/now.ts'
 import {
   BrokerChange,
   PlanChange as NewPlan,

@@ -41,12 +41,6 @@ export function endOfPeriod(anchor: Date, start: Date): Date {
   return end
 }
 
-/** The database's clock, which all processes share. */
-export async function databaseNow(db: Db): Promise<Date> {
-  const [row] = await rows<{ now: Date }>(db, 'select clock_timestamp()::timestamptz(3) as now')
-  return (row as { now: Date }).now
-}
-
 export interface BilledRow {
   id: string
   plan: Plan

@@ -5,9 +5,10 @@ import { Big } from 'big.js'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { isLess, usd } from '../../schemas/fields/money.ts'
 import type { Plan } from '../../schemas/partners.ts'
-import { type BilledRow, databaseNow, lockPartner, type Prices } from '../money/billing.ts'
+import { type BilledRow, lockPartner, type Prices } from '../money/billing.ts'
 import { accounts, findTransfer, move, transfer } from '../money/ledger.ts'
 import type { Db } from '../postgres/connection.ts'
+import { databaseNow } from '../postgres/now.ts'
 import { getPartner, type PartnerRecord } from './partners.ts'
 
 /** What a change of plan would do. */

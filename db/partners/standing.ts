@@ -1,8 +1,9 @@
 // Suspension by the operator and its end. A suspended partner pays nothing (db/money/billing.ts), and what it had paid for
 // lasts as much longer as the suspension did.
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { databaseNow, lockPartner } from '../money/billing.ts'
+import { lockPartner } from '../money/billing.ts'
 import type { Db } from '../postgres/connection.ts'
+import { databaseNow } from '../postgres/now.ts'
 import { getPartner, getRealPartner, type PartnerRecord } from './partners.ts'
 
 /** Stops a partner whatever it has paid. Throws NOT_FOUND, or CONFLICT when it is suspended already. */
