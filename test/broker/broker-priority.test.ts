@@ -72,9 +72,12 @@ async function openHeld() {
   })
   return {
     held,
+    client,
     open(accountId: string, leisurely: boolean) {
       const token = async () => `token-of-${accountId}`
-      client.session({ accountId, appId: 'app-1', token, leisurely }).catch(() => {})
+      const session = client.session({ accountId, appId: 'app-1', token, leisurely })
+      session.catch(() => {})
+      return session
     },
     /** The broker refuses it. */
     end: (accountId: string) => held.get(accountId)?.writeHead(403).end('{}')
@@ -86,9 +89,9 @@ const names = (letter: string) => Array.from({ length: 60 }, (_, index) => `${le
 priority('opens its connection beside a few of those that follow contracts, and not behind all of them', async () => {
   const { held, open, end } = await openHeld()
   const following = names('F')
-  for (const each of following) open(each, true)
+  for (const each of following) void open(each, true)
   await until('the first of them to be under way', () => held.has('F0'))
-  for (const each of names('P')) open(each, false)
+  for (const each of names('P')) void open(each, false)
   await until('all orders to be opened for', () => names('P').every(each => held.has(each)))
   const begun = following.filter(each => held.has(each))
   assert.ok(begun.length < 20, `${begun.length} of 60 under way`)
@@ -99,11 +102,21 @@ priority('opens its connection beside a few of those that follow contracts, and 
 
 priority('opens the connection at once whose turn has not come', async () => {
   const { held, open } = await openHeld()
-  for (const each of names('F')) open(each, true)
+  for (const each of names('F')) void open(each, true)
   await until('the first of them to be under way', () => held.has('F0'))
-  open('F59', false)
+  void open('F59', false)
   await until('the order to be opened for', () => held.has('F59'))
   assert.not(held.has('F58'))
+})
+
+priority('is refused at once what still waits for its turn when the client is closed', async () => {
+  const { held, open, client } = await openHeld()
+  const refused: string[] = []
+  for (const each of names('F')) open(each, true).catch(() => refused.push(each))
+  await until('the first of them to be under way', () => held.has('F0'))
+  await client.close()
+  // Those under way are held by the broker until the test ends, so that none of them makes room for another.
+  await until('all others to be refused', () => refused.length + held.size === 60)
 })
 
 /** Work at a gate that ends when the test says so, on a clock of its own. */

@@ -4,12 +4,15 @@
 // test time-out: 600 s
 // test once for each dialect
 import { randomUUID } from 'node:crypto'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { openCallRecords } from '../../db/platform/call-records.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { Rest } from '../../worker/broker/dialects/next-rest.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
 import { Budget } from '../../worker/broker/transport/quota.ts'
 import { SharedCalls } from '../../worker/broker/transport/shared-calls.ts'
@@ -292,5 +295,42 @@ connected(
   }
 )
 
-connected.after(closeAll)
-for (const tests of [counted, burst, killed, connected]) tests.run()
+const waiting = suite('a REST call of the newer dialect that waits for its turn')
+
+waiting('is refused at once when its client is closed, and so is one made later', async () => {
+  if (dialect === 'v3') return
+  let made = 0
+  const server = createServer((_request, response) => {
+    made += 1
+    response.end(JSON.stringify({ data: { url: 'ws://127.0.0.1:9/once' } }))
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  const base = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  // The machine has 20 a minute for both together.
+  const clients = ['one', 'other'].map(
+    name => new Rest({ base, appIdHeader: 'App-Id', callsPerMinute: 20, records: openCallRecords(db, name) })
+  )
+  const never = new AbortController().signal
+  const call = (client: Rest, number: number) =>
+    client.socketAddress({
+      appId: '1',
+      accountId: 'A1',
+      token: `token ${number}`,
+      hurry: number % 2 === 0 ? never : undefined
+    })
+  const calls = clients.flatMap(client => Array.from({ length: 18 }, (_, number) => call(client, number)))
+  let ended = 0
+  for (const each of calls) void each.catch(() => {}).then(() => ended++)
+  // They wait in this process before any of them is counted in the database.
+  await new Promise(setImmediate)
+  for (const client of clients) client.close()
+  await until('all of them to have ended', () => ended === 36, 5000)
+  assert.ok(made <= 20, `${made} calls`)
+  const [late] = await Promise.allSettled([call(clients[0]!, 1)])
+  assert.match(String((late as PromiseRejectedResult).reason), /was closed/)
+  server.closeAllConnections()
+  server.close()
+})
+
+waiting.after(closeAll)
+for (const tests of [counted, burst, killed, connected, waiting]) tests.run()

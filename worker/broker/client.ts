@@ -7,7 +7,7 @@ import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import type { MarkupReport, ReportAccess } from './markup-report.ts'
 import type { BrokerLog, MarketSymbol, Unreachable } from './port.ts'
-import { type Broker, type BrokerAccount, BrokerError, type Market, type Session } from './port.ts'
+import { type Broker, type BrokerAccount, BrokerError, closed, type Market, type Session } from './port.ts'
 import type { CallLimits } from './transport/call-window.ts'
 import { Gate } from './transport/gate.ts'
 import { Budget } from './transport/quota.ts'
@@ -188,6 +188,8 @@ class BrokerClient implements Broker {
   async close(): Promise<void> {
     this.#closed = true
     clearInterval(this.#sweeper)
+    this.#leisurely.close()
+    this.#handshakes.close()
     this.#reachability.close()
     this.#dialect.close?.()
     for (const { reconnecting, session } of this.#sessions.values()) {
@@ -383,13 +385,6 @@ function keyOf({
 
 function replaced(): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was replaced.', {
-    brokerCode: 'Disconnected',
-    ran: 'no'
-  })
-}
-
-function closed(): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was closed.', {
     brokerCode: 'Disconnected',
     ran: 'no'
   })

@@ -379,3 +379,11 @@ export interface Broker {
   /** Closes every connection; pending calls end as Disconnected. */
   close(): Promise<void>
 }
+
+/** The error of what a client was still to do when it was closed. */
+export function closed(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was closed.', {
+    brokerCode: 'Disconnected',
+    ran: 'no'
+  })
+}

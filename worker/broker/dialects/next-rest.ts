@@ -7,7 +7,7 @@ import { hostname } from 'node:os'
 import type { CallRecords } from '../../../db/platform/call-records.ts'
 import { tokenRefused } from '../credentials.ts'
 import type { BrokerLog, Unreachable } from '../port.ts'
-import { type AccountFacts, BrokerError } from '../port.ts'
+import { type AccountFacts, BrokerError, closed } from '../port.ts'
 import type { CallWindows } from '../transport/call-window.ts'
 import { Budget, type TakeOptions } from '../transport/quota.ts'
 import { Reachability } from '../transport/reachability.ts'
@@ -47,6 +47,7 @@ export class Rest {
   readonly #ofMachine: SharedCalls | null
   readonly #ofUsers = new Map<string, Budget>()
   readonly #reachability: Reachability
+  readonly #closing = new AbortController()
 
   constructor(options: RestOptions) {
     this.#options = options
@@ -63,8 +64,10 @@ export class Rest {
     return this.#reachability.down === null ? [] : [this.#reachability.down]
   }
 
+  /** What waits for its turn is refused at once. */
   close(): void {
     this.#reachability.close()
+    this.#closing.abort()
   }
 
   #granted(): CallWindows {
@@ -133,10 +136,10 @@ export class Rest {
     { appId, token, hurry }: Omit<AddressRequest, 'accountId'>
   ): Promise<unknown> {
     const budget = this.#budgetOf(token)
-    await takeInTurn(options => budget.take(only, options), hurry)
-    await takeInTurn(options => this.#ofAddress.take(only, options), hurry)
+    await this.#takeInTurn(options => budget.take(only, options), hurry)
+    await this.#takeInTurn(options => this.#ofAddress.take(only, options), hurry)
     const machine = this.#ofMachine
-    if (machine !== null) await takeInTurn(options => machine.take(options), hurry)
+    if (machine !== null) await this.#takeInTurn(options => machine.take(options), hurry)
     const { status, body } = await this.#reachability.guard(async () => {
       const result = await this.#send(method, path, { appId, token })
       if (result.status >= 500 && !isBusy(result.status, result.body))
@@ -150,6 +153,23 @@ export class Rest {
     }
     if (status !== 200 || readRestError(body) !== null) throw restRefusal(status, body, this.#options)
     return body
+  }
+
+  /** Waits for a call of a budget: after urgent ones, and without its reserve, until `hurry` is aborted. */
+  async #takeInTurn(
+    take: (options: TakeOptions) => Promise<void> | undefined,
+    hurry: AbortSignal | undefined
+  ): Promise<void> {
+    const closing = this.#closing.signal
+    if (hurry !== undefined && !hurry.aborted && !closing.aborted) {
+      try {
+        return await take({ waitMs: unknowns.restLeisurelyWaitMs, signal: AbortSignal.any([hurry, closing]) })
+      } catch (error) {
+        if (!hurry.aborted && !closing.aborted) throw error
+      }
+    }
+    if (closing.aborted) throw closed()
+    await take({ urgent: true, waitMs: unknowns.restWaitMs, signal: closing })
   }
 
   async #send(
@@ -234,21 +254,6 @@ function modeOf(kind: unknown): AccountFacts['mode'] {
 /** A name for the token's user that does not give the token away. */
 export function userOf(token: string): string {
   return createHash('sha256').update(token).digest('base64url').slice(0, 22)
-}
-
-/** Waits for a call of a budget: after urgent ones, and without its reserve, until `hurry` is aborted. */
-async function takeInTurn(
-  take: (options: TakeOptions) => Promise<void> | undefined,
-  hurry?: AbortSignal
-): Promise<void> {
-  if (hurry !== undefined && !hurry.aborted) {
-    try {
-      return await take({ waitMs: unknowns.restLeisurelyWaitMs, signal: hurry })
-    } catch (error) {
-      if (!hurry.aborted) throw error
-    }
-  }
-  await take({ urgent: true, waitMs: unknowns.restWaitMs })
 }
 
 function unreadable(cause: unknown): BrokerError {

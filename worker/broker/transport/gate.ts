@@ -1,5 +1,5 @@
 // A gate before something costly: connections that are being opened.
-import { BrokerError } from '../port.ts'
+import { BrokerError, closed } from '../port.ts'
 
 const AGAIN_MS = 1_000
 /**
@@ -25,6 +25,11 @@ interface GateOptions {
   hurry?: AbortSignal
 }
 
+interface AtGate {
+  go(): void
+  refuse(error: BrokerError): void
+}
+
 /**
  * Lets so many run at a time; the others wait their turn, but those in a hurry. Each quick one adds a place and each slow one takes
  * half of them away: a distant broker is worked for with many at a time, a full processor with few.
@@ -33,7 +38,7 @@ export class Gate {
   readonly #least: number
   readonly #most: number
   readonly #now: () => number
-  readonly #waiting: (() => void)[] = []
+  readonly #waiting: AtGate[] = []
   #places: number
   #running = 0
   #fastestMs = Number.POSITIVE_INFINITY
@@ -71,41 +76,51 @@ export class Gate {
       const next = this.#waiting.shift()
       if (next === undefined) return
       this.#running += 1
-      next()
+      next.go()
     }
   }
 
   /** Resolves to whether it has a place, which it has unless it hurries. */
   #turn({ withinMs, hurry }: GateOptions): Promise<boolean> {
     return new Promise((resolve, reject) => {
-      const go = () => {
-        leave()
-        resolve(true)
+      const leave = () => {
+        clearTimeout(timer)
+        hurry?.removeEventListener('abort', pass)
+        const place = this.#waiting.indexOf(waiting)
+        if (place !== -1) this.#waiting.splice(place, 1)
+      }
+      const waiting = {
+        go() {
+          leave()
+          resolve(true)
+        },
+        refuse(error: BrokerError) {
+          leave()
+          reject(error)
+        }
       }
       const pass = () => {
         leave()
         resolve(false)
       }
-      const leave = () => {
-        clearTimeout(timer)
-        hurry?.removeEventListener('abort', pass)
-        const place = this.#waiting.indexOf(go)
-        if (place !== -1) this.#waiting.splice(place, 1)
-      }
-      const timer = setTimeout(() => {
-        leave()
-        reject(
-          new BrokerError('BROKER_UPSTREAM', 'Too many connections are being opened.', {
-            brokerCode: 'NotConnected',
-            ran: 'no',
-            // No failure of this connection: who comes next waits for it, and is not refused meanwhile.
-            retryMs: AGAIN_MS
-          })
-        )
-      }, withinMs)
+      const timer = setTimeout(() => waiting.refuse(tooMany()), withinMs)
       hurry?.addEventListener('abort', pass, { once: true })
-      this.#waiting.push(go)
+      this.#waiting.push(waiting)
       this.#admit()
     })
   }
+
+  /** Refuses all who wait; for those who run it does nothing. */
+  close(): void {
+    for (const waiting of [...this.#waiting]) waiting.refuse(closed())
+  }
+}
+
+function tooMany(): BrokerError {
+  return new BrokerError('BROKER_UPSTREAM', 'Too many connections are being opened.', {
+    brokerCode: 'NotConnected',
+    ran: 'no',
+    // No failure of this connection: who comes next waits for it, and is not refused meanwhile.
+    retryMs: AGAIN_MS
+  })
 }

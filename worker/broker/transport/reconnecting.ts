@@ -7,7 +7,7 @@ import { pauseAfter } from '../../platform/pauses.ts'
 import { isAppRefused, isOurFault, isRateLimit, wantsReauthorising } from '../dialects/errors.ts'
 import { BadFrame } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
-import { BrokerError } from '../port.ts'
+import { BrokerError, closed } from '../port.ts'
 import type { Budget } from './quota.ts'
 import type { BrokerConnection, CallOptions, Frame, Stream } from './sockets.ts'
 
@@ -155,10 +155,7 @@ export class ReconnectingConnection {
 
   /** Closes for good. */
   close(): void {
-    this.#closed = new BrokerError('BROKER_UPSTREAM', 'The connection to the broker was closed.', {
-      brokerCode: 'Disconnected',
-      ran: 'no'
-    })
+    this.#closed = closed()
     this.hangUp()
   }
 
