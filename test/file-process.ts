@@ -7,7 +7,7 @@ const leftOpen = pathToFileURL(`${import.meta.dirname}/support/left-open.ts`).hr
 export const nodeArgs = ['--min-semi-space-size=16', '--import', leftOpen]
 export const OUTPUT_LIMIT = 4_000_000
 /** How long a process may live after its last test. */
-export const LINGER_MS = 20_000
+export const LINGER_MS = 10_000
 /** How long a process that is about to be ended has to print what it waits for. */
 export const PRINT_MS = 500
 

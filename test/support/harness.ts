@@ -141,7 +141,8 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     DATABASE_URL: url,
     TOKEN_KEYS,
     BROKER_URL: 'ws://127.0.0.1:9/websockets/v3',
-    LOG_LEVEL: process.env.TEST_LOG ?? 'silent',
+    // Shown with the output of a file that fails: what lies behind a response of 500.
+    LOG_LEVEL: process.env.TEST_LOG ?? 'error',
     RATE_LIMIT_LAUNCH: '1000000',
     RATE_LIMIT_PRO: '1000000',
     RATE_LIMIT_SCALE: '1000000',
