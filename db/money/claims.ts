@@ -39,6 +39,18 @@ const claims: LedgerClaim[] = [
           ) ${result}`
   },
   {
+    broken: 'The subscription % is not paid back as its record says: the last month, once.',
+    sql: `with ${batch('marketplace_subscriptions')}, wrong as (
+            select b.id from batch b
+              left join ledger_transfers r on r.reference = 'refund:' || b.id || ':' || b.periods and r.kind = 'refund'
+             cross join lateral (select count(*) as refunds from ledger_transfers t
+                                  where t.reference > 'refund:' || b.id || ':'
+                                    and t.reference < 'refund:' || b.id || ';' and t.kind = 'refund') t
+             where r.amount is distinct from case when b.refunded_at is not null then nullif(b.price, 0) end
+                or t.refunds > 1 or (t.refunds = 1 and r.id is null)
+          ) ${result}`
+  },
+  {
     broken: 'The payout % does not have the movements of its status.',
     sql: `with ${batch('payouts')}, wrong as (
             select b.id from batch b
@@ -57,6 +69,8 @@ const claims: LedgerClaim[] = [
              where not case b.kind
                      when 'sale' then exists (select from marketplace_purchases where id = split_part(b.reference, ':', 2))
                      when 'refund' then exists (select from marketplace_purchases where id = split_part(b.reference, ':', 2))
+                                     or exists (select from marketplace_subscriptions
+                                                 where id = split_part(b.reference, ':', 2))
                      when 'subscription' then exists (select from marketplace_subscriptions
                                                        where id = split_part(b.reference, ':', 2))
                      when 'payout_request' then exists (select from payouts where id = split_part(b.reference, ':', 2))

@@ -2,12 +2,15 @@
 // guards are switched off by the owner of the tables, each time in a transaction that is rolled back.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { insertBot, publishBot } from '../../db/marketplace/listings.ts'
+import { refundSubscription, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { requestPayout } from '../../db/money/payouts.ts'
 import { verifyLedger, verifyWithin } from '../../db/money/verify.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
 import { closeAll, openTestDatabase } from '../support/harness.ts'
+import { partnerWith } from '../support/money-makers.ts'
 
 const db = openDatabase({ url: await openTestDatabase(), pool: 4, name: 'verify-test' })
 const { partnerId } = await insertPartner(db, { name: 'P', plan: 'PRO', brokerAppId: '1', brokerDialect: 'v3' })
@@ -159,6 +162,49 @@ verifying('names a payout, a purchase or a movement that has not its counterpart
     'The subscription sub_x is not paid once'
   )
 })
+
+verifying(
+  'finds nothing wrong with a month that was paid back, and names one that its record does not have',
+  async () => {
+    const bot = await insertBot(
+      db,
+      { partnerId, partyId: partnerId },
+      {
+        name: 'Paid back',
+        description: 'Paid for a month that is paid back.',
+        longDescription: null,
+        category: 'custom',
+        riskLevel: 'low',
+        strategyType: 'none',
+        supportedAssets: [],
+        screenshots: [],
+        demoVideoUrl: null,
+        oneTimePriceUsd: null,
+        monthlyPriceUsd: '5',
+        code: 'wait()',
+        version: '1.0.0'
+      }
+    )
+    await db.transaction(trx => publishBot(trx, bot.id, partnerId))
+    const buyer = await partnerWith(db, '20')
+    const buying = { partnerId: buyer, partyId: buyer, test: false }
+    const { id } = await db.transaction(trx => subscribeToBot(trx, buying, { botId: bot.id, feePct: '20' }))
+    await db.transaction(trx => refundSubscription(trx, id, { reason: 'does not wait' }))
+    assert.is((await verifyLedger(db)).broken, null)
+    const said = `The subscription ${id} is not paid back as its record says: the last month, once.`
+    const unrefunded = { refunded_at: null, refund_reason: null }
+    assert.is(await after(trx => trx('marketplace_subscriptions').where({ id }).update(unrefunded)), said)
+    const paidBack = { reference: `refund:${id}:1` }
+    assert.is(
+      await after(trx =>
+        trx('ledger_transfers')
+          .where(paidBack)
+          .update({ reference: `refund:${id}:2` })
+      ),
+      said
+    )
+  }
+)
 
 verifying('names a guard that is switched off', async () => {
   const trx = await db.transaction()
