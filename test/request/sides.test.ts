@@ -294,6 +294,37 @@ market('has its wallet filled up when it is nearly empty, once a day', async () 
   assert.is(await balanceOf(db, wallet), '1.00')
 })
 
+market('is dealt with once by checks that run at once, and none of them reports a failure', async () => {
+  const creator = await makeTestSide(harness, await harness.makePartner())
+  const buyer = await makeTestSide(harness, await harness.makePartner())
+  await buyer.call(purchaseBot, { params: { id: await makeBot(creator, { oneTimePriceUsd: 9000.01 }) } })
+  for (const amountUsd of Array.from({ length: 20 }, (_, i) => (i % 2 === 0 ? 10 : 10.01)))
+    await creator.call(requestPayout, { body: { amountUsd, destinationAddress: `T${'a'.repeat(33)}` } })
+  const wallet = accounts.wallet(buyer.partnerId)
+  const world = await balanceOf(db, accounts.testWorld)
+  // What is spent when the checks have found the wallet nearly empty is filled up as well.
+  const spending = await db.transaction()
+  await transfer(spending, {
+    reference: `spent-late:${buyer.partnerId}`,
+    kind: 'debit',
+    entries: move(wallet, accounts.testFees, '100')
+  })
+  const checks = Promise.all([billing(), billing(), billing()])
+  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+  await until('the checks to wait for the wallet', async () => (await rows(db, waiting)).length === 3)
+  await spending.commit()
+  await checks
+  const { payouts } = await listPayouts(db, { partnerId: creator.partnerId, page: 1, limit: 100 })
+  assert.equal([...new Set(payouts.map(({ amountUsd, status }) => `${amountUsd} ${status}`))].sort(), [
+    '10.00 PAID',
+    '10.01 REJECTED'
+  ])
+  assert.is(await balanceOf(db, wallet), PLAY_MONEY_USD)
+  const moved = Number(await balanceOf(db, accounts.testWorld)) - Number(world)
+  assert.is(moved.toFixed(2), (10 * 10 - 9100.01).toFixed(2))
+  assert.is((await verifyLedger(db)).broken, null)
+})
+
 market('is held apart by the database too: no sale, review or transfer crosses sides', async () => {
   const [mine, theirs] = [await makeBot(live), await makeBot(test)]
   const facts = { price: 0, status: 'COMPLETED', fee: 0 }
