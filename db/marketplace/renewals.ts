@@ -16,6 +16,12 @@ const BATCH = 25
 /** Periods of one subscription renewed in one go, at most; the next check goes on. */
 const PERIODS_AT_ONCE = 120
 
+/**
+ * A subscription `s` whose partner was suspended in a month that is paid: the rest of the month comes after the suspension
+ * (db/partners/standing.ts), so until then it neither falls due nor ends.
+ */
+const paused = 'exists (select from partners p where p.id = s.partner_id and p.suspended_at < s.current_period_end)'
+
 /** What became of a subscription that was due. */
 type RenewalOutcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
 
@@ -56,8 +62,8 @@ interface DueSubscription {
 async function listDue(db: Db, now: Date, last: DueSubscription | undefined): Promise<DueSubscription[]> {
   return rows<DueSubscription>(
     db,
-    `select id, bot_id, current_period_end from marketplace_subscriptions
-      where status <> 'CANCELED' and current_period_end <= :now
+    `select id, bot_id, current_period_end from marketplace_subscriptions s
+      where status <> 'CANCELED' and current_period_end <= :now and not ${paused}
         and (current_period_end, id) > (coalesce(:lastEnd::timestamptz, '-infinity'), :lastId)
       order by current_period_end, id limit ${BATCH}`,
     { now, lastEnd: last?.current_period_end ?? null, lastId: last?.id ?? '' }
@@ -93,8 +99,8 @@ async function renew(
   const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
     trx,
     `select *, current_period_end + :grace * interval '1 day' <= :now as unpaid_too_long
-       from marketplace_subscriptions
-      where id = :id and status <> 'CANCELED' and current_period_end <= :now
+       from marketplace_subscriptions s
+      where id = :id and status <> 'CANCELED' and current_period_end <= :now and not ${paused}
         for no key update`,
     { id, now: as.now, grace: GRACE_DAYS }
   )

@@ -19,7 +19,7 @@ export async function suspendPartner(trx: Db, partnerId: string, reason: string,
 }
 
 /**
- * Ends a suspension: the paid period of the plan, and those of subscriptions that were paid when it began, end as much later as
+ * Ends a suspension: the paid period of the plan, and those of subscriptions that were paid when it began, its test side's among them, end as much later as
  * it lasted. Throws NOT_FOUND, or CONFLICT when there is none. Call it in a transaction.
  */
 export async function resumePartner(trx: Db, partnerId: string, now?: Date): Promise<PartnerRecord> {
@@ -41,7 +41,8 @@ export async function resumePartner(trx: Db, partnerId: string, now?: Date): Pro
     `update marketplace_subscriptions
         set status = 'ACTIVE', current_period_end = current_period_end + :lasted * interval '1 millisecond',
             billing_anchor = current_period_end + :lasted * interval '1 millisecond'
-      where partner_id = :partnerId and status <> 'CANCELED' and current_period_end > :since`,
+      where partner_id in (select id from partners where id = :partnerId or test_of = :partnerId)
+        and status <> 'CANCELED' and current_period_end > :since`,
     { partnerId, since, lasted }
   )
   return getPartner(trx, partnerId)

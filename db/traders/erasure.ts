@@ -53,7 +53,11 @@ async function listObstacles(
     ...(earned ? [`earnings of ${availableUsd} USD are available and ${heldUsd} USD held: pay them out`] : []),
     ...(bots > 0 ? [`${bots} bots are published: retire them`] : []),
     ...(sold > 0 ? [`${sold} subscriptions to its bots run: they end first`] : []),
-    ...(bought > 0 ? [`${bought} subscriptions of its own run: cancel them, they end first`] : [])
+    ...(bought > 0
+      ? [
+          `${bought} subscriptions of its own run: cancel them, they end first, or refund their last month, which ends them at once`
+        ]
+      : [])
   ]
 }
 

@@ -10,6 +10,7 @@ import { checkBilling } from '../../db/money/billing-check.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { books, draft, fund, makeBot } from '../support/marketplace-makers.ts'
+import { makeTestSide } from '../support/test-side.ts'
 
 // Plans cost nothing here, so that what moves is what subscriptions cost.
 const env = { PLAN_PRICE_LAUNCH: '0', PLAN_PRICE_PRO: '0', PLAN_PRICE_SCALE: '0' }
@@ -215,6 +216,34 @@ renewing('lengthens a month that is paid by a suspension in it', async () => {
   assert.is((await mine(buyer)).currentPeriodEnd, after(body.currentPeriodEnd, 7).toISOString())
   await check(after(body.currentPeriodEnd, 7))
   assert.equal(await books(db, buyer), ['40.00', '0.00', '0.00'])
+})
+
+renewing('ends no month that is paid in a suspension, however long: its rest comes afterwards', async () => {
+  const { creator, buyer, botId } = await market(5, '50')
+  const side = await makeTestSide(harness, buyer)
+  const seller = await makeTestSide(harness, creator)
+  const testBot = await makeBot(seller, { monthlyPriceUsd: 5 })
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  const canceled = await buyer.call(subscribeToBot, of(await makeBot(creator, { monthlyPriceUsd: 5 })))
+  await buyer.call(cancelSubscription, of(canceled.body.subscriptionId))
+  await side.call(subscribeToBot, of(testBot))
+  const began = after(body.currentPeriodEnd, -10)
+  await suspendPartner(db, buyer.partnerId, 'a reason', began)
+  for (const days of [0, 3, 40]) await check(after(body.currentPeriodEnd, days))
+  await db.transaction(trx => resumePartner(trx, buyer.partnerId, after(body.currentPeriodEnd, 40)))
+  const states = async (partner: TestPartner) =>
+    (await partner.call(listMySubscriptions)).body.data.map((each: Record<string, string>) => [
+      each.status,
+      Math.round((Date.parse(each.currentPeriodEnd as string) - Date.parse(body.currentPeriodEnd)) / DAY)
+    ])
+  assert.equal(await states(buyer), [
+    ['ACTIVE', 50],
+    ['ACTIVE', 50]
+  ])
+  assert.equal(await states(side), [['ACTIVE', 50]])
+  await check(after(body.currentPeriodEnd, 51))
+  assert.equal((await states(buyer)).map(([status]: [string]) => status).sort(), ['ACTIVE', 'CANCELED'])
+  assert.equal(await books(db, buyer), ['35.00', '0.00', '0.00'])
 })
 
 renewing('renews a free subscription without money', async () => {
