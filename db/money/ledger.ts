@@ -209,15 +209,23 @@ export async function balanceOf(db: Db, account: string): Promise<string> {
 interface FoundTransfer {
   transferId: string
   kind: TransferKind
+  details: Record<string, unknown>
   entries: TransferEntry[]
   balances: Map<string, string>
 }
 
 /** The transfer made under a reference. */
 export async function findTransfer(db: Db, reference: string): Promise<FoundTransfer | undefined> {
-  const found = await rows<{ id: string; kind: TransferKind; account_id: string; amount: string; balance: string }>(
+  const found = await rows<{
+    id: string
+    kind: TransferKind
+    details: Record<string, unknown>
+    account_id: string
+    amount: string
+    balance: string
+  }>(
     db,
-    `select t.id, t.kind, e.account_id, round(e.amount, 2)::text as amount, e.balance::text
+    `select t.id, t.kind, t.details, e.account_id, round(e.amount, 2)::text as amount, e.balance::text
        from ledger_transfers t join ledger_entries e on e.transfer_id = t.id
       where t.reference = :reference order by e.account_id`,
     { reference }
@@ -227,6 +235,7 @@ export async function findTransfer(db: Db, reference: string): Promise<FoundTran
     first && {
       transferId: first.id,
       kind: first.kind,
+      details: first.details,
       entries: found.map(({ account_id, amount }) => ({ account: account_id, amountUsd: amount })),
       balances: new Map(found.map(({ account_id, balance }) => [account_id, balance]))
     }

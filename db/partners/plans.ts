@@ -85,26 +85,35 @@ async function planOf(
   const { suspended, period_end: periodEnd } = partner
   const shared = { from: partner.plan, to: plan, requested: now, suspended, periodEnd, feeUsd: prices[plan] }
   const atOnce = { ...shared, takesEffect: 'NOW', at: now, chargeUsd: '0.00' } as const
-  if (plan === partner.plan || !(await isPaid(trx, partner, prices))) return { change: atOnce, now }
+  const paidMs = plan === partner.plan ? null : await paidLength(trx, partner, prices)
+  if (paidMs === null) return { change: atOnce, now }
   if (suspended || isLess(prices[plan], prices[partner.plan]))
     return { change: { ...shared, takesEffect: 'AT_PERIOD_END', at: periodEnd, chargeUsd: '0.00' }, now }
-  return { change: { ...atOnce, chargeUsd: restOf(partner, { at: now, prices, plan }) }, now }
+  return { change: { ...atOnce, chargeUsd: restOf(partner, { at: now, prices, plan, paidMs }) }, now }
 }
 
-/** Whether the period the partner is in was paid for: no trial, and its plan active. */
-async function isPaid(trx: Db, partner: BilledRow, prices: Prices): Promise<boolean> {
-  if (!partner.plan_active) return false
-  if (Number(prices[partner.plan]) === 0) return partner.period_start > partner.created_at
-  return (await findTransfer(trx, `fee:${partner.id}:${partner.period_start.toISOString()}`)) !== undefined
+/**
+ * How much time was paid for with the period the partner is in, in milliseconds; null where nothing was, in a trial or with an inactive plan. A
+ * suspension makes the period longer than that.
+ */
+async function paidLength(trx: Db, partner: BilledRow, prices: Prices): Promise<number | null> {
+  const { period_start: start, period_end: end } = partner
+  if (!partner.plan_active) return null
+  if (Number(prices[partner.plan]) === 0) return start > partner.created_at ? +end - +start : null
+  const fee = await findTransfer(trx, `fee:${partner.id}:${start.toISOString()}`)
+  if (!fee) return null
+  const { periodStart, periodEnd } = fee.details
+  const paidMs = Date.parse(String(periodEnd)) - Date.parse(String(periodStart))
+  // A fee of an older version has no end.
+  return Number.isNaN(paidMs) ? +end - +start : paidMs
 }
 
-/** The difference of two prices for what is left of the period, rounded half up to the cent. */
+/** The difference of two prices for what is left of the paid time, rounded half up to the cent. */
 function restOf(
-  { plan: from, period_start: start, period_end: end }: BilledRow,
-  { at, prices, plan }: { at: Date; prices: Prices; plan: Plan }
+  { plan: from, period_end: end }: BilledRow,
+  { at, prices, plan, paidMs }: { at: Date; prices: Prices; plan: Plan; paidMs: number }
 ): string {
-  const whole = end.getTime() - start.getTime()
-  const left = Math.min(whole, Math.max(0, end.getTime() - at.getTime()))
+  const left = Math.min(paidMs, Math.max(0, end.getTime() - at.getTime()))
   const difference = new Big(prices[plan]).minus(prices[from])
-  return usd(difference.times(left).div(whole).round(2, Big.roundHalfUp))
+  return usd(difference.times(left).div(paidMs).round(2, Big.roundHalfUp))
 }

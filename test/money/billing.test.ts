@@ -119,6 +119,19 @@ checking('charges an upgrade for the rest of the period at once, and its price f
   assert.is(await balanceOf(db, `wallet:${partner}`), '777.00')
 })
 
+checking(
+  'charges an upgrade after a suspension for the share of the month that is left, not of the longer period',
+  async () => {
+    const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '2000' })
+    await trialEnds(partner, '2026-04-10T00:00:00Z')
+    await check(new Date('2026-04-10T00:00:00Z'))
+    await suspendPartner(db, partner, 'a reason', new Date('2026-04-15T00:00:00Z'))
+    await db.transaction(trx => resumePartner(trx, partner, new Date('2026-06-15T00:00:00Z')))
+    const { change } = await changePlan(partner, 'SCALE', '2026-06-25T00:00:00Z')
+    assert.is(change.chargeUsd, '375.00', 'half of 30 days of 750 USD')
+  }
+)
+
 checking('refuses an upgrade that the wallet cannot pay, or that costs something else than was confirmed', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '100' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
