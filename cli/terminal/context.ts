@@ -5,6 +5,7 @@ import { operatorName } from '../../db/platform/audit.ts'
 import { SeveralFit } from '../../db/platform/named.ts'
 import { readEnvironment } from '../../db/platform/process.ts'
 import { openStore, type Store } from '../../db/platform/store.ts'
+import { isBrokenConnection } from '../../db/postgres/connection.ts'
 import { check } from '../../schemas/checks/validator.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -108,7 +109,7 @@ function action<Input, Result extends object>(
         if (process.stderr.isTTY && format === 'text') process.stderr.write(`${text}\n`)
       }
     }
-    await perform(context, input, async work => {
+    const performed = perform(context, input, async work => {
       const round = async (before = '') => {
         const result = await work().catch(error => offer(error, format))
         if (result !== undefined) print(result, { format, show, before })
@@ -116,7 +117,16 @@ function action<Input, Result extends object>(
       if (seconds === undefined) await round()
       else await repeat(() => round(heading()), seconds)
     })
+    await (acts ? performed.catch(unsure) : performed)
   }
+}
+
+/** What is done must not be done again because its acknowledgement was lost. */
+function unsure(error: unknown): never {
+  if (!isBrokenConnection(error)) throw error
+  const message =
+    'The connection to the database broke: this may be done, or not. Look before you repeat it: what is done has its line in operator audit list.'
+  throw new CommandRefusal(message, { cause: error })
 }
 
 function formatOf({ json, csv }: Globals): Format {

@@ -255,6 +255,20 @@ const CANCELED = '57014'
 /** Whether PostgreSQL cancelled a statement, as it does with one that takes longer than it may. */
 export const wasCanceled = (error: unknown): boolean => (error as { code?: unknown }).code === CANCELED
 
+const BREAKS = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'SYNC_REPLICATION_CANCELED'])
+
+/**
+ * Whether a connection broke while it was in use: a statement that it had sent, a commit among them, may have taken effect or not. The
+ * SQLSTATEs are those of a broken connection (08) and of a server that ends it (57P).
+ */
+export function isBrokenConnection(error: unknown): boolean {
+  if (!(error instanceof Error)) return false
+  const { code } = error as { code?: unknown }
+  if (typeof code === 'string') return /^(08|57P)/.test(code) || BREAKS.has(code)
+  // The driver gives it no code, and knex puts the statement before the message.
+  return /(^| - )Connection terminated/.test(error.message)
+}
+
 interface Positioned {
   text: string
   names: string[]

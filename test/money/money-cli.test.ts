@@ -1,9 +1,10 @@
 // The money commands of the operator as a person or a script runs them: one JSON document each.
 // test time-out: 300 s
+import { type AddressInfo, connect, createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
-import { closeAll, openHarness } from '../support/harness.ts'
+import { closeAll, onClose, openHarness } from '../support/harness.ts'
 import { operator as runOperator } from '../support/operator.ts'
 
 const { services, env, makePartner } = await openHarness()
@@ -82,6 +83,51 @@ money('charge what is due as of --now, stop who cannot pay, and resume who tops 
   assert.equal([paid.document.balanceUsd, paid.document.saasStatus], [1, 'ACTIVE'])
   assert.is((await partner.call(getMe)).status, 200)
 })
+
+money('say that a payment may be done whose acknowledgement was lost, and where to look', async () => {
+  const { partnerId } = await create('--plan', 'LAUNCH')
+  const through = await loseCommits(env.DATABASE_URL as string)
+  const words = ['wallet', 'topup', '--partner', partnerId, '--amount', '5', '--json']
+  const { exitCode, stdout, stderr } = await runOperator({ ...env, DATABASE_URL: through }, ...words)
+  assert.equal([exitCode, stdout], [1, ''])
+  assert.match(stderr, /^The connection to the database broke: this may be done, or not\. Look before you repeat it/)
+  assert.is((await operator('wallet', 'show', '--partner', partnerId)).document.balanceUsd, 5)
+  const { data } = (await operator('audit', 'list', '--target', partnerId)).document as { data: { action: string }[] }
+  assert.equal(
+    data.map(({ action }) => action),
+    ['wallet.topup', 'partners.create']
+  )
+})
+
+/** An address of the database at which every commit is done and its acknowledgement lost. */
+async function loseCommits(url: string): Promise<string> {
+  const { hostname, port } = new URL(url)
+  const server = createServer(client => {
+    const database = connect(Number(port), hostname)
+    let committing = false
+    for (const [from, to] of [
+      [client, database],
+      [database, client]
+    ] as const) {
+      from.on('error', () => to.destroy())
+      from.on('close', () => to.destroy())
+    }
+    client.on('data', data => {
+      committing ||= data.includes('COMMIT;')
+      database.write(data)
+    })
+    database.on('data', data => {
+      if (committing) database.destroy()
+      else client.write(data)
+    })
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onClose(async () => void server.close())
+  const through = new URL(url)
+  through.hostname = '127.0.0.1'
+  through.port = String((server.address() as AddressInfo).port)
+  return through.href
+}
 
 money('verify the ledger, and name what breaks it on stderr with exit code 1', async () => {
   const { exit, document } = await operator('ledger', 'verify')
