@@ -51,6 +51,7 @@ export interface BilledRow {
   period_start: Date
   period_end: Date
   billing_anchor: Date
+  /** Rounded as period_start is, which it equals in the trial. */
   created_at: Date
 }
 
@@ -107,7 +108,7 @@ export async function lockPartner(trx: Db, partnerId: string): Promise<BilledRow
   const [partner] = await rows<BilledRow>(
     trx,
     `select id, plan, next_plan, plan_active, suspended_at is not null as suspended, suspended_at, period_start, period_end,
-            billing_anchor, created_at
+            billing_anchor, created_at::timestamptz(3) as created_at
        from partners where id = :partnerId and test_of is null for no key update`,
     { partnerId }
   )

@@ -175,6 +175,18 @@ checking('charges no plan change in a trial', async () => {
   assert.is(await balanceOf(db, `wallet:${partner}`), '500.00')
 })
 
+checking(
+  'charges no plan change in a trial of a plan that is free, whatever fraction of a millisecond it began in',
+  async () => {
+    const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+    const began = '2026-04-10T00:00:00.0006Z'
+    await db('partners').where({ id: partner }).update({ created_at: began, period_start: began })
+    const free = { ...prices, LAUNCH: '0' }
+    const terms = { partnerId: partner, plan: 'PRO', prices: free } as const
+    assert.is((await previewPlan(db, terms)).chargeUsd, '0.00')
+  }
+)
+
 checking('charges nothing for a suspension, by which the paid period is longer', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
