@@ -89,16 +89,18 @@ function isVisible(bot: BotRow, { partyId, test }: MarketParty): boolean {
 
 /** The bot, when it is PUBLISHED or the party's own. Throws NOT_FOUND. */
 export async function getVisibleBot(db: Db, botId: string, party: MarketParty): Promise<BotRow> {
-  const bot = await findBot(db, botId)
+  return requireVisible(await findBot(db, botId), botId, party)
+}
+
+/** The bot that was found, when it is PUBLISHED or the party's own. Throws NOT_FOUND. */
+export function requireVisible(bot: BotRow | undefined, botId: string, party: MarketParty): BotRow {
   if (!bot || !isVisible(bot, party)) throw notFound(botId)
   return bot
 }
 
 /** The same, locked until the transaction ends: no sale, review or change of the bot commits meanwhile. */
 export async function lockVisibleBot(trx: Db, botId: string, party: MarketParty): Promise<BotRow> {
-  const bot = await lockBot(trx, botId)
-  if (!bot || !isVisible(bot, party)) throw notFound(botId)
-  return bot
+  return requireVisible(await lockBot(trx, botId), botId, party)
 }
 
 export async function lockBot(trx: Db, botId: string): Promise<BotRow | undefined> {

@@ -9,7 +9,7 @@ import { accounts, findTransfer, outsideOf, type TransferEntry, transfer } from 
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import type { BotRow } from './bot-rows.ts'
-import { lockBot, lockVisibleBot, type MarketParty } from './listings.ts'
+import { lockBot, type MarketParty, requireVisible } from './listings.ts'
 import { takeReviewBack } from './reviews.ts'
 
 export interface PurchaseRow {
@@ -104,13 +104,15 @@ export async function purchaseBot(
   { botId, feePct, expectedUsd }: SaleOf
 ): Promise<PurchaseRow> {
   const { partnerId, partyId } = party
-  const bot = await lockVisibleBot(trx, botId, party)
+  const found = await lockBot(trx, botId)
   const live = () =>
     trx('marketplace_purchases').where({ bot_id: botId, party_id: partyId, status: 'COMPLETED' }).first() as Promise<
       PurchaseRow | undefined
     >
   const first = await live()
+  // Also of a bot that was retired since: who did not receive the response must not take it for not bought.
   if (first) return first
+  const bot = requireVisible(found, botId, party)
   refuseSale({ bot, partyId, what: 'one-time', expectedUsd }, bot.one_time_price)
   const price = bot.one_time_price
   const { entries, feeUsd, netUsd } = saleEntries({ buyer: partnerId, bot, price, feePct })
@@ -263,7 +265,7 @@ function mirrored(entries: TransferEntry[]): TransferEntry[] {
 
 /**
  * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
- * taken back, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
+ * taken back unless the bot is retired, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
  * PRICE_CHANGED or WALLET_INSUFFICIENT.
  */
 export async function subscribeToBot(
@@ -272,15 +274,17 @@ export async function subscribeToBot(
   { botId, feePct, expectedUsd, now: given }: SaleOf & { now?: Date }
 ): Promise<SubscriptionRow> {
   const { partnerId, partyId } = party
-  const bot = await lockVisibleBot(trx, botId, party)
+  const found = await lockBot(trx, botId)
+  // That of a retired bot ends all the same.
   const [kept] = await rows<SubscriptionRow>(
     trx,
-    `update marketplace_subscriptions set cancel_at_period_end = false
+    `update marketplace_subscriptions set cancel_at_period_end = cancel_at_period_end and :retired
       where bot_id = :botId and party_id = :partyId and status <> 'CANCELED'
       returning *`,
-    { botId, partyId }
+    { botId, partyId, retired: found?.status === 'RETIRED' }
   )
   if (kept) return kept
+  const bot = requireVisible(found, botId, party)
   refuseSale({ bot, partyId, what: 'monthly', expectedUsd }, bot.monthly_price)
   const price = bot.monthly_price
   const now = given ?? (await databaseNow(trx))

@@ -118,6 +118,17 @@ buying('twice returns the first purchase and moves no money, whatever the price 
   assert.is((await buyer.call(getMarketplaceBot, of(botId))).body.downloads, 1)
 })
 
+buying('returns what one has of a bot that was retired since, and moves no money', async () => {
+  const { creator, buyer, botId } = await market(10, '30')
+  await creator.call(updateCreatorBot, { ...of(botId), body: { monthlyPriceUsd: 2 } })
+  const { body: bought } = await buyer.call(purchaseBot, of(botId))
+  const { body: subscribed } = await buyer.call(subscribeToBot, of(botId))
+  await creator.call(retireBot, of(botId))
+  assert.equal((await buyer.call(purchaseBot, of(botId))).body, bought)
+  assert.equal((await buyer.call(subscribeToBot, of(botId))).body, { ...subscribed, cancelAtPeriodEnd: true })
+  assert.equal(await books(db, buyer), ['18.00', '0.00', '0.00'])
+})
+
 buying('five times at once has one effect', async () => {
   const { creator, buyer, botId } = await market(10, '100')
   const responses = await Promise.all(Array.from({ length: 5 }, () => buyer.call(purchaseBot, of(botId))))
