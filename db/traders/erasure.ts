@@ -1,5 +1,6 @@
 // A trader's data given out whole, and a trader erased: both read personal-data.ts, which decides on each column.
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { isLess } from '../../schemas/fields/money.ts'
 import { getEarnings } from '../money/earnings.ts'
 import { listRequests, presentRequest } from '../partners/requests.ts'
 import type { Vault } from '../platform/crypto.ts'
@@ -47,10 +48,14 @@ async function listObstacles(
   )
   const { orders, bots, sold, bought } = found as NonNullable<typeof found>
   const { availableUsd, heldUsd } = await getEarnings(db, { partnerId, partyId: traderId })
-  const earned = Number(availableUsd) !== 0 || Number(heldUsd) !== 0
+  const { availableUsd: ofPartner } = await getEarnings(db, { partnerId, partyId: partnerId })
+  // What refunds took below zero, or its partner has taken out, nobody can pay out to it.
+  const payableUsd = isLess(ofPartner, availableUsd) ? ofPartner : availableUsd
+  const payable = isLess('0', payableUsd) ? [`${payableUsd} USD are available`] : []
+  const held = isLess('0', heldUsd) ? [`${heldUsd} USD held`] : []
   return [
     ...(orders > 0 ? [`${orders} orders are not at their end: close them, or wait`] : []),
-    ...(earned ? [`earnings of ${availableUsd} USD are available and ${heldUsd} USD held: pay them out`] : []),
+    ...(payable.length + held.length > 0 ? [`earnings of ${[...payable, ...held].join(' and ')}: pay them out`] : []),
     ...(bots > 0 ? [`${bots} bots are published: retire them`] : []),
     ...(sold > 0 ? [`${sold} subscriptions to its bots run: they end first`] : []),
     ...(bought > 0

@@ -14,10 +14,12 @@ import {
   updateCommunityProfile
 } from '../../api/community/community.ts'
 import { createStreamTicket } from '../../api/events/stream/tickets.ts'
+import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { listOrders } from '../../api/orders/orders.ts'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
+import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import { unsealToken } from '../../db/traders/accounts.ts'
@@ -36,6 +38,14 @@ onClose(() => rm(dir, { recursive: true, force: true }))
 const run = (...args: string[]) => operator(env, 'traders', ...args, '--json')
 const erase = (trader: string) => run('erase', trader, '--reason', 'request of a person', '--yes')
 const password = 'correct horse battery'
+
+/** Has bots of the partner and its traders earn. */
+const earn = (amountUsd: string) =>
+  transfer(db, {
+    reference: `earned:${randomUUID()}`,
+    kind: 'sale',
+    entries: move(accounts.world, accounts.earnings(partner.partnerId), amountUsd)
+  })
 
 /** A trader with a row in everything that a trader may have by its own doing; `word` is in all that names it. */
 async function makePerson(word = `w${randomUUID().replaceAll('-', '')}`) {
@@ -167,10 +177,41 @@ erasing('refuses while an order, a bot or money is under way, and changes nothin
     .where({ trader_id: anna.traderId, phase: 'open' })
     .update({ phase: 'failed', error_code: 'ORDER_EXPIRED' })
   await db('marketplace_bots').where({ id: bot }).update({ status: 'RETIRED', net: '7.50' })
-  assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 7\.50 USD are available/)
-  await db('marketplace_bots').where({ id: bot }).update({ net: '0' })
+  await earn('7.50')
+  assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 7\.50 USD are available: pay/)
+  const wanted = { amountUsd: 7.5, destinationAddress: 'T'.repeat(34) }
+  const { body } = await partner.call(requestPayout, { ...anna.as, body: wanted })
+  assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 7\.50 USD held: pay/)
+  for (const step of ['approve', 'paid'])
+    await operator(
+      env,
+      'payouts',
+      step,
+      body.payoutId,
+      ...(step === 'paid' ? ['--reference'] : ['--reason']),
+      'a test',
+      '--yes'
+    )
   const { exitCode, stderr } = await erase(anna.traderId)
   assert.is(exitCode, 0, stderr)
+})
+
+erasing('does not wait for money that nobody can pay out to the trader', async () => {
+  const [anna, bert] = [await makePerson(), await makePerson()]
+  // Of the one the partner itself had the earnings paid out, of the other a buyer was paid back after a payout.
+  for (const [person, net] of [
+    [anna, '7.50'],
+    [bert, '-5.00']
+  ] as const) {
+    const bot = await makeBot(partner, {}, person.as.headers)
+    await db('marketplace_bots').where({ id: bot }).update({ status: 'RETIRED', net })
+  }
+  await earn('7.50')
+  await partner.call(requestPayout, { body: { amountUsd: 7.5, destinationAddress: 'T'.repeat(34) } })
+  for (const { traderId } of [anna, bert]) {
+    const { exitCode, stderr } = await erase(traderId)
+    assert.is(exitCode, 0, stderr)
+  }
 })
 
 erasing('refuses while a subscription runs, to a bot of the trader or of its own', async () => {
