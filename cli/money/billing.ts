@@ -21,17 +21,13 @@ export function addBilling(program: Command): void {
         async ({ db, config, actor }, { now }: BillingOrder) => {
           const prices = config.planPrices
           const at = now === undefined ? undefined : instantOf('--now', now)
-          const { charged, activated, deactivated } = await checkBilling(db, {
-            prices,
-            feePct: config.marketplaceFeePct,
-            now: at
-          })
+          const counts = await checkBilling(db, { prices, feePct: config.marketplaceFeePct, now: at })
           // Run by cron, most checks find nothing: those are not worth a line for ever.
-          if (charged + activated + deactivated > 0) {
-            const details = { now: at?.toISOString() ?? null, charged, activated, deactivated }
+          if (Object.values(counts).some(count => count > 0)) {
+            const details = { now: at?.toISOString() ?? null, ...counts }
             await recordAudit(db, { actor, action: 'billing.check', details })
           }
-          return { charged, activated, deactivated }
+          return counts
         },
         { input: BillingOrder, acts: true }
       )

@@ -27,29 +27,32 @@ type RenewalOutcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
 
 /**
  * Renews what is due at `now`: charges the next month, or ends what was canceled or is unpaid for three days.
- * Each period is a transaction of its own.
+ * Each period is a transaction of its own. Returns how many began.
  */
 export async function renewSubscriptions(
   db: Db,
   { now, feePct, signal, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'failed'>
-): Promise<Record<never, never>> {
+): Promise<{ renewed: number }> {
+  let renewed = 0
   // What stays due because it is unpaid is passed, not met again.
   let last: DueSubscription | undefined
   for (;;) {
     const batch = await listDue(db, now, last)
     for (const due of batch) {
-      if (signal.aborted) return {}
+      if (signal.aborted) return { renewed }
       try {
         // Read before the lock: checks that run at once would otherwise all queue for every bot.
         if (!(await isDue(db, due.id, now))) continue
-        for (let i = 0; i < PERIODS_AT_ONCE; i++)
+        for (let i = 0; i < PERIODS_AT_ONCE; i++) {
           if ((await db.transaction(trx => renew(trx, due, { now, feePct }))) !== 'renewed') break
+          renewed += 1
+        }
       } catch (error) {
         failed(due.id, error)
       }
     }
     last = batch.at(-1)
-    if (batch.length < BATCH) return {}
+    if (batch.length < BATCH) return { renewed }
   }
 }
 

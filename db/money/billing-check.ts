@@ -14,6 +14,8 @@ interface BillingCounts {
   charged: number
   activated: number
   deactivated: number
+  /** Months of subscriptions that began, paid where they cost something. */
+  renewed: number
 }
 
 /** One kind of thing that falls due. Adds to the counts what they count. */
@@ -57,7 +59,7 @@ export async function checkBilling(db: Db, options: BillingOptions): Promise<Bil
       if (failures.length >= FAILURES_AT_MOST) throw error
     }
   }
-  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0 }
+  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0, renewed: 0 }
   for (const step of steps) {
     const added = await step(db, context)
     for (const name of Object.keys(counts) as (keyof BillingCounts)[]) counts[name] += added[name] ?? 0
@@ -110,8 +112,8 @@ async function chargeEach(
   db: Db,
   { now, prices, signal, failed }: BillingContext,
   next: (last: DuePartner | undefined) => Promise<DuePartner[]>
-): Promise<BillingCounts> {
-  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0 }
+): Promise<Partial<BillingCounts>> {
+  const counts = { charged: 0, activated: 0, deactivated: 0 }
   let last: DuePartner | undefined
   for (;;) {
     const batch = await next(last)

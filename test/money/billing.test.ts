@@ -63,8 +63,8 @@ checking('charges the fee when the trial ends, and moves on by a month', async (
 checking('charges at once where there is no trial, and never again within the period', async () => {
   await check()
   const partner = await newPartner({ balance: '200' })
-  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 0 })
-  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0 })
+  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 0, renewed: 0 })
+  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0, renewed: 0 })
   assert.is(await balanceOf(db, `wallet:${partner}`), '1.00')
   assert.is((await fees(partner)).length, 1)
 })
@@ -73,10 +73,10 @@ checking('makes the plan inactive when the wallet cannot pay, to the cent, and t
   await check()
   const poor = await newPartner({ balance: '198.99' })
   const just = await newPartner({ balance: '199' })
-  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 1 })
+  assert.equal(await check(), { charged: 1, activated: 0, deactivated: 1, renewed: 0 })
   assert.is(await balanceOf(db, `wallet:${poor}`), '198.99')
   assert.is(await balanceOf(db, `wallet:${just}`), '0.00')
-  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0 })
+  assert.equal(await check(), { charged: 0, activated: 0, deactivated: 0, renewed: 0 })
 })
 
 checking('keeps the day of the month: 31 January, 28 February, 31 March', async () => {
@@ -298,7 +298,7 @@ unpaid('becomes active by the check once a cheaper plan is covered', async () =>
   const partner = await newPartner({ plan: 'SCALE', balance: '60' })
   await check()
   await changePlan(partner, 'LAUNCH')
-  assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0 })
+  assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0, renewed: 0 })
   assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
 })
 

@@ -3,8 +3,10 @@
 import { type AddressInfo, connect, createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
 import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { makeBot } from '../support/marketplace-makers.ts'
 import { operator as runOperator } from '../support/operator.ts'
 
 const { services, env, makePartner } = await openHarness()
@@ -66,10 +68,10 @@ money('charge what is due as of --now, stop who cannot pay, and resume who tops 
   const partner = await makePartner({ plan: 'PRO' })
   const rich = await create('--plan', 'LAUNCH', '--balance', '60')
   const now = new Date(Date.now() + 31 * 86_400_000).toISOString()
-  assert.equal((await operator('billing', 'check')).document, { charged: 0, activated: 0, deactivated: 0 })
+  assert.equal((await operator('billing', 'check')).document, { charged: 0, activated: 0, deactivated: 0, renewed: 0 })
   const { document } = await operator('billing', 'check', '--now', now)
   // Of the partners of this file two have a balance and three have none.
-  assert.equal(document, { charged: 2, activated: 0, deactivated: 3 })
+  assert.equal(document, { charged: 2, activated: 0, deactivated: 3, renewed: 0 })
   assert.equal((await operator('wallet', 'show', '--partner', rich.partnerId)).document.balanceUsd, 11)
   const statement = (await operator('wallet', 'statement', '--partner', rich.partnerId)).document
   const [fee] = statement.data as { kind: string; description: string; periodStart: string; periodEnd: string }[]
@@ -82,6 +84,21 @@ money('charge what is due as of --now, stop who cannot pay, and resume who tops 
   const paid = await operator('wallet', 'topup', '--partner', partner.partnerId, '--amount', '200')
   assert.equal([paid.document.balanceUsd, paid.document.saasStatus], [1, 'ACTIVE'])
   assert.is((await partner.call(getMe)).status, 200)
+})
+
+money('count the months of subscriptions that a check charged, and put them into the audit log', async () => {
+  const [creator, buyer] = [await makePartner(), await makePartner()]
+  await operator('wallet', 'topup', '--partner', buyer.partnerId, '--amount', '50')
+  const botId = await makeBot(creator, { monthlyPriceUsd: 5 })
+  const { body } = await buyer.call(subscribeToBot, { params: { id: botId } })
+  await services
+    .db('marketplace_subscriptions')
+    .where({ id: body.subscriptionId })
+    .update({ current_period_end: new Date() })
+  const counts = { charged: 0, activated: 0, deactivated: 0, renewed: 1 }
+  assert.equal((await operator('billing', 'check')).document, counts)
+  const { data } = (await operator('audit', 'list', '--limit', '1')).document as { data: object[] }
+  assert.match(JSON.stringify(data), /"billing\.check".*"renewed":1/)
 })
 
 money('say that a payment may be done whose acknowledgement was lost, and where to look', async () => {
