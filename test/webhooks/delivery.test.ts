@@ -4,7 +4,9 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { retryWebhookDelivery, testWebhook } from '../../api/webhooks/deliveries.ts'
 import { getWebhook, rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
+import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { openReceiver, type ReceivedDelivery } from './receiver.ts'
 import { openWorld } from './world.ts'
@@ -96,6 +98,38 @@ sending(
     assert.is((await partner.call(getWebhook, { params: { id: webhookId } })).body.status, 'ENABLED')
   }
 )
+
+sending('is not held up by events that came while an earlier one of their record waits', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  receiver.respond = ({ event }, response) => response.writeHead(event.type === 'order.opened' ? 500 : 204).end()
+  const { webhookId } = await register(partner, receiver)
+  const trader = await partner.makeTrader()
+  const count = 4
+  await insertOrderRows(db, trader, { count, phase: 'open' })
+  const ofTrader = () => db('orders').where({ trader_id: trader.traderId })
+  await ofTrader().update({ phase: 'queued' })
+  await ofTrader().update({ phase: 'open' })
+  const waiting = () => db('webhook_pending').where({ endpoint_id: webhookId })
+  await until('each to wait', async () => (await waiting()).length === count, WAIT_MS)
+  // As hours later: the next attempts are far away, and another worker has the endpoint.
+  await waiting().update({ next_at: db.raw(`now() + interval '10 hours'`) })
+  await db('webhook_endpoints')
+    .where({ id: webhookId })
+    .update({ worker: null, lease: db.raw('lease + 1'), next_at: db.fn.now(), paused_until: null })
+  for (const { id } of await ofTrader().select('id')) {
+    await db('orders').where({ id }).update({ phase: 'closed', pnl: 1, closed_at: new Date() })
+    await sequenceAll(db)
+  }
+  await until('all of them to wait', async () => (await waiting()).length === 2 * count, WAIT_MS)
+  const before = receiver.book.length
+  const later = await partner.makeTrader()
+  await until(
+    'an event of another record',
+    () => receiver.book.slice(before).some(({ event }) => event.traderExternalId === later.traderExternalId),
+    WAIT_MS
+  )
+  assert.not(receiver.book.some(({ event }) => event.type === 'order.closed'))
+})
 
 sending('signs with the old secret and the new one after a rotation', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]

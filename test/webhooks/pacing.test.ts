@@ -190,6 +190,54 @@ reading('is one event at a time of an endpoint that fails, and none while too ma
   assert.is(endpoint.room(0), 0)
 })
 
+/** The event at `position`, of one record with every other such event. */
+const behind = (position: number) => ({
+  position,
+  day: 1,
+  eventId: `e${position}`,
+  type: 'order.closed',
+  subject: 'ord_held',
+  at: 0,
+  message: () => ({ id: `evt_${position}`, body: '{}' })
+})
+
+for (const failures of [0, FAILING_FROM])
+  reading(`passes over what is behind an event that waits, of an endpoint with ${failures} failures`, () => {
+    const endpoint = endpointWith(0, { failures })
+    endpoint.load([{ ...waitingAt(1), subject: 'ord_held' }], 0)
+    const most = endpoint.room(0)
+    // Each is read alone, as a record has its events over hours.
+    for (let position = 2; position < 2 + 2 * most; position++) {
+      assert.is(endpoint.room(0), most)
+      endpoint.add([behind(position)], { position, day: 1 }, 0)
+      assert.is(endpoint.next(0), undefined)
+    }
+    assert.is(endpoint.room(0), most)
+    assert.equal(
+      write(endpoint, 0)?.pending.map(({ position }) => position),
+      Array.from({ length: 2 * most }, (_, index) => index + 2)
+    )
+    // They are sent after it, in their order.
+    for (let position = 1; position < 2 + 2 * most; position++) {
+      const item = sendNext(endpoint, 60_000)
+      assert.is(item.position, position)
+      endpoint.end(item, 'd', delivered(10), 60_000)
+      write(endpoint, 60_000)
+    }
+  })
+
+reading('passes over them where they were open at the worker that held the endpoint before', () => {
+  const endpoint = endpointWith(0)
+  endpoint.add(
+    Array.from({ length: FIRST_WINDOW }, (_, index) => behind(index + 2)),
+    { position: 9, day: 1 },
+    0
+  )
+  assert.is(endpoint.room(0), 0)
+  endpoint.load([{ ...waitingAt(1), subject: 'ord_held' }], 0)
+  assert.is(endpoint.room(0), 2 * FIRST_WINDOW)
+})
+
 windows('is that of a slow endpoint once a response took more than a second', () => {
   const endpoint = endpointWith(2)
   endpoint.end(sendNext(endpoint, 0), 'd', delivered(SLOW_MS / 2), 1000)

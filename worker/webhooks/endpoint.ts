@@ -135,6 +135,7 @@ export class Endpoint {
     this.position = next.position
     this.day = Math.max(this.day, next.day)
     if (entries.length > 0) this.activeAt = now
+    this.#makeRoom(now)
   }
 
   /** Counts events that were passed over since they are not kept any more. */
@@ -159,6 +160,7 @@ export class Endpoint {
       }
       if (!this.#items.passed(row.position)) this.#items.add(itemOfRow(row, dueAt))
     }
+    this.#makeRoom(now)
   }
 
   /** The next event to be sent now; undefined where there is none, or enough are under way. */
@@ -307,6 +309,16 @@ export class Endpoint {
   #remove(item: Item, now: number): void {
     this.#items.remove(item, now)
     this.#changes.over(item)
+  }
+
+  /** What is open behind an event of its record that is to be sent later waits with it: it makes room for other records. */
+  #makeRoom(now: number): void {
+    for (const item of [...this.#items.open.values()]) {
+      const [first] = this.#items.ofRecord(item)
+      if (!first?.stored || first.sending || first.dueAt <= now) continue
+      this.#wait(item, { dueAt: now }, now)
+      this.#dirty = true
+    }
   }
 
   #wait(item: Item, changed: Partial<Item>, now: number): void {
