@@ -198,6 +198,32 @@ doubt(
   }
 )
 
+doubt(
+  'whose buy never ran, beside a purchase of its terms that cost less than its stake: that is not adopted',
+  async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    spoil(accountId, 'ignore')
+    const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+    await swallowed(accountId)
+    await buyBeside(accountId, appIds[dialect], { stake: '0.5' })
+    const { body } = await response
+    assert.is(body.status, 'PENDING', JSON.stringify(body))
+    assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
+  }
+)
+
+doubt('finds its contract beside one of the same terms that cost less than its stake', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  spoil(accountId, 'mute')
+  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
+  const own = await until('the contract', () => contractsOf(accountId)[0])
+  await buyBeside(accountId, appIds[dialect], { stake: '0.5' })
+  const { body } = await response
+  // Without an application id the other purchase shows that the trader buys by other means as well.
+  if (dialect === 'next') assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
+  else assert.is(body.brokerOrderId, String(own.contractId), JSON.stringify(body))
+})
+
 doubt('whose buy never ran, after an equal purchase that no order owns: that is no proof of absence', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   await buyBeside(accountId, appIds[dialect])

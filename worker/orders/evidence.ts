@@ -67,7 +67,18 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
     if (item.purchaseTime >= window.from && item.purchaseTime <= window.to) candidates.inWindow.push(item)
     else if (isNear(item, window)) candidates.near.push(item)
   }
-  return candidates
+  return withoutCheaper(candidates, contract.stake)
+}
+
+/**
+ * What a stake buys costs the stake at least. A cheaper contract is never taken for the order's, and is a doubt only where no
+ * other fits: that no price is ever lowered is not stated.
+ */
+function withoutCheaper({ inWindow, near, ...rest }: Candidates, stake: string): Candidates {
+  const isWhole = ({ buyPrice }: Evidence) => new Big(buyPrice).gte(stake)
+  const whole = inWindow.filter(isWhole)
+  if (whole.length > 0) return { ...rest, inWindow: whole, near: near.filter(isWhole) }
+  return { ...rest, inWindow: [], near: [...inWindow, ...near] }
 }
 
 function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: PurchaseWindow): boolean {
