@@ -49,6 +49,22 @@ opening("is refused with another account's token", async () => {
   assert.ok(error.rejected)
 })
 
+opening('is refused with a token that may trade and not read, before anything is bought', async () => {
+  const account = newAccount()
+  const token = `trade-only-${account.accountId}`
+  simulator.engine.accounts.create({ loginid: account.accountId, token, scopes: ['trade'] })
+  const error = await failure(clientOf().session({ ...account, token: async () => token }))
+  assert.equal([error.code, error.rejected], ['BROKER_DISCONNECTED', true])
+  for (const scopes of [
+    ['trade', 'read'],
+    ['trade', 'trading_information']
+  ] as const) {
+    simulator.engine.accounts.create({ loginid: account.accountId, token, scopes: [...scopes] })
+    const session = await clientOf().session({ ...account, token: async () => token })
+    assert.equal(await session.portfolio(), [])
+  }
+})
+
 opening('does not call the token refused when it is the broker or the application that fails', async () => {
   const broker = clientOf(quick)
   const [account, another] = [newAccount(), newAccount()]

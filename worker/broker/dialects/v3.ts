@@ -141,8 +141,9 @@ async function authorise(requested: {
 }): Promise<void> {
   const { connection, place, account, token } = requested
   await place.budget.take('general', { urgent: true })
-  const { loginid, ...facts } = readResponse(await sendToken(connection, place, token), readAuthorised)
+  const { loginid, mayRead, ...facts } = readResponse(await sendToken(connection, place, token), readAuthorised)
   if (loginid !== account.accountId) throw tokenRefused('WrongAccount', 'ACCOUNT_NOT_FOUND')
+  if (!mayRead) throw tokenRefused('MissingScope', 'TOKEN_REFUSED', 'The token does not have the scope to read.')
   await confirmAccount(account, facts)
 }
 
@@ -157,11 +158,19 @@ async function sendToken(connection: BrokerConnection, place: DialectContext, to
   }
 }
 
-/** The prefix of a login id proves nothing: only `is_virtual` decides. */
-function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string } {
+/** Each of them opens an account's lists and contracts. */
+const readingScopes = ['read', 'trading_information']
+
+/**
+ * The prefix of a login id proves nothing: only `is_virtual` decides. With a token that may trade and not read, a contract would
+ * be bought whose end, or a purchase in doubt whose fate, could never be read.
+ */
+function readAuthorised({ authorize }: Frame): AccountFacts & { loginid: string; mayRead: boolean } {
   const body = bodyOf(authorize, 'authorize')
   const mode = body.is_virtual === undefined ? null : flag(body, 'is_virtual') ? 'DEMO' : 'REAL'
-  return { loginid: textOf(body, 'loginid'), mode, currency: optionalText(body, 'currency') || null }
+  const { scopes } = body
+  const mayRead = !Array.isArray(scopes) || readingScopes.some(scope => scopes.includes(scope))
+  return { loginid: textOf(body, 'loginid'), mode, currency: optionalText(body, 'currency') || null, mayRead }
 }
 
 /** Reads the call limits and subscribes to the site's status; no caller waits for it. */
