@@ -260,6 +260,28 @@ calls('gets its own response, whatever the order they come in', async () => {
   await close()
 })
 
+calls('gets a response whose number is in the repeated request alone, and one whose error is null', async () => {
+  const { connection, close } = await connected(({ req_id, ...request }, socket) => {
+    const error = request.buy === undefined ? null : { code: 'RateLimit', message: 'Too many calls.' }
+    socket.send(JSON.stringify({ echo_req: { ...request, req_id }, balance: { right: true }, error }))
+  })
+  assert.equal((await connection.call({ balance: 1 }, read)).balance, { right: true })
+  const refused = await failure(connection.call({ buy: '1' }, order))
+  assert.equal([refused.brokerCode, refused.ran], ['RateLimit', 'no'])
+  await close()
+})
+
+calls('takes a frame of its own type for the response, also without a body, and no update of its stream', async () => {
+  const { connection, close } = await connected((frame, socket) => {
+    reply(socket, frame, { msg_type: 'proposal_open_contract', proposal_open_contract: {} })
+    reply(socket, frame, { msg_type: 'transaction', subscription: { id: 'one' } })
+  })
+  const { stream } = newFrameRecorder()
+  const first = await connection.call({ transaction: 1 }, { responseKey: 'transaction', timeoutMs: 5_000, stream })
+  assert.equal([first.msg_type, first.transaction], ['transaction', undefined])
+  await close()
+})
+
 calls('ignores and counts responses that are doubled, late, or that nobody requested', async () => {
   const { connection, counters, close } = await connected((frame, socket) => {
     if (frame.late === true) return

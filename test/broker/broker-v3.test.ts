@@ -23,7 +23,7 @@ import {
   up,
   upTo
 } from './broker-port.ts'
-import { courteous, failure, reply, type Script, type SentFrame, scriptedBroker } from './broker-script.ts'
+import { courteous, failure, reply, type Script, type SentFrame, scriptedBroker, within } from './broker-script.ts'
 
 const opening = suite('opening a session')
 const buying = suite('buying')
@@ -116,6 +116,35 @@ buying('is refused with a token that may only read, as a token refused', async (
 })
 
 // --- care
+
+care('lets a contract rest once its sales are subscribed to, by a response that has none yet', async () => {
+  const now = Math.floor(Date.now() / 1000)
+  const bought = { contract_id: 5, transaction_id: 6, buy_price: 10, payout: 19.53, purchase_time: now }
+  const shortcode = `CALL_R_100_19.53_${now}_${now + 3_600}_S0P_0`
+  const [contract, sales] = ['c'.repeat(32), 's'.repeat(32)].map(id => ({ subscription: { id } }))
+  let update = () => {}
+  const broker = await scriptedBroker(
+    courteous((frame, socket) => {
+      const state = { contract_id: 5, is_sold: 0, status: 'open', shortcode }
+      update =
+        frame.buy === undefined ? update : () => reply(socket, frame, { proposal_open_contract: state, ...contract })
+      if (frame.buy !== undefined) reply(socket, frame, { buy: { ...bought, shortcode }, ...contract })
+      if (frame.forget !== undefined) reply(socket, frame, { forget: 1 })
+      if (frame.transaction === undefined) return update()
+      reply(socket, frame, { msg_type: 'transaction', ...sales })
+      update()
+    })
+  )
+  const client = createV3Broker({ url: broker.url, log })
+  const session = await client.session({ accountId: 'CR1', appId: '7', token: async () => 'CR1' })
+  const call = { ...even, contractType: 'CALL', duration: 60, durationUnit: 'm' } as const
+  await within<number>('the rest', parked => {
+    const listener = { update() {}, lost() {}, parked }
+    void session.buy(call, { ...buyOptions, listener })
+  })
+  await client.close()
+  await broker.close()
+})
 
 care('takes the limits from the broker and stays within them', async () => {
   const window = { minute: 20, hour: 1_000 }

@@ -67,7 +67,10 @@ export class Calls {
   /** The call that a frame responds to: an update of the call's stream may carry its number, but not its response. */
   respondedBy(frame: Frame, reqId: number | null): PendingCall | undefined {
     const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
-    return call && (frame.error !== undefined || frame[call.responseKey] !== undefined) ? call : undefined
+    if (!call) return
+    const { error, msg_type: named, [call.responseKey]: body } = frame
+    // A first response may have nothing under its name yet, as that of a stream of later events.
+    return error !== undefined || body !== undefined || named === call.responseKey ? call : undefined
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */

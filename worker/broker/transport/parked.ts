@@ -144,8 +144,8 @@ export class ParkedContracts {
       if (this.#source?.stream === source.stream) this.#lost()
       return true
     }
-    if (frame.transaction === undefined) return false
     if (frame.subscription !== undefined && source.connection.usable) this.#source = source
+    if (frame.transaction === undefined) return frame.subscription !== undefined
     const body = bodyOf(frame.transaction, movement)
     if (body.action === 'sell') this.#over(idOf(body, 'contract_id'), true)
     return true

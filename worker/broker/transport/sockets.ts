@@ -185,7 +185,7 @@ export class BrokerConnection {
     const frame = isBinary ? null : parse(data)
     try {
       if (frame === null) this.#invalid()
-      else this.#route(frame, typeof frame.req_id === 'number' ? frame.req_id : null)
+      else this.#route(frame, reqIdOf(frame))
     } catch (cause) {
       // No frame of a broker may end the process.
       this.reset(`a frame could not be used: ${(cause as Error).message}`)
@@ -317,10 +317,22 @@ export class BrokerConnection {
   }
 }
 
+/** The number of the call that a frame belongs to: of its own, or in the request that it repeats. */
+function reqIdOf({ req_id: own, echo_req: request }: Frame): number | null {
+  const reqId = own ?? (request as { req_id?: unknown } | null | undefined)?.req_id
+  return typeof reqId === 'number' ? reqId : null
+}
+
+/** An error that is null is none. */
+function withoutError({ error: _, ...rest }: Frame): Frame {
+  return rest
+}
+
 function parse(data: Buffer): Frame | null {
   try {
     const frame = JSON.parse(data.toString('utf8')) as unknown
-    return typeof frame === 'object' && frame !== null && !Array.isArray(frame) ? (frame as Frame) : null
+    if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) return null
+    return (frame as Frame).error === null ? withoutError(frame as Frame) : (frame as Frame)
   } catch {
     // Counted and, the first time, logged by the caller.
     return null
