@@ -44,12 +44,13 @@ lists('open contracts are in the portfolio, closed ones in the profit table, pur
   assert.is(portfolio[0]!.terms!.multiplier, 40)
   const closed = await session.profitTable({ from: before })
   assert.equal(
-    closed.map(each => each.contractId),
+    closed.map(each => each?.contractId),
     [tick.contractId]
   )
   const statement = await session.statement({ from: before, limit: 999 })
   assert.equal(statement.map(each => each.contractId).sort(), [tick.contractId, held.contractId].sort())
   for (const each of [...portfolio, ...closed, ...statement]) {
+    assert.ok(each)
     assert.is(Number(each.buyPrice), 10)
     assert.is(each.appId, dialect === 'v3' ? '7' : null)
     assert.ok(each.purchaseTime >= before)

@@ -72,6 +72,23 @@ reading("the balance is the account's whatever it is called, and no row names it
   await close()
 })
 
+reading('a row of the profit table that is of no contract hides no other and keeps its place', async () => {
+  const { session, close } = await scripted((frame, socket) => {
+    const row = { sell_price: 0, sell_time: null, shortcode: 'CALL_R_100_19.53_1700000000_5T_S0P_0' }
+    const transactions = [
+      { ...receipt, ...row, contract_id: null },
+      { ...receipt, ...row }
+    ]
+    reply(socket, frame, { profit_table: { count: 2, transactions } })
+  })
+  const rows = await session.profitTable({ from: 0 })
+  assert.equal(
+    rows.map(row => row?.contractId),
+    [undefined, '5']
+  )
+  await close()
+})
+
 const errors: [error: object, code: string, ran: string][] = [
   [{ code: 'ContractBuyValidationError', subcode: 'InsufficientBalance' }, 'INSUFFICIENT_BALANCE', 'no'],
   [{ code: 'ContractBuyValidationError', subcode: 'MissingTickMarketData' }, 'BROKER_UPSTREAM', 'no'],

@@ -162,12 +162,12 @@ async function recentContracts(
 /** The pages of a list. What is bought meanwhile comes in front: it may show a row twice, and hides none. */
 async function readPages(
   { pageRows, pages }: { pageRows: number; pages: number },
-  read: (page: { limit: number; offset: number }) => Promise<Evidence[]>
+  read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>
 ): Promise<{ rows: Evidence[]; whole: boolean }> {
   const rows: Evidence[] = []
   for (let page = 0; page < pages; page++) {
     const found = await read({ limit: pageRows, offset: page * pageRows })
-    rows.push(...found)
+    rows.push(...found.filter(row => row !== null))
     if (found.length < pageRows) return { rows, whole: true }
   }
   return { rows, whole: false }

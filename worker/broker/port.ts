@@ -291,8 +291,11 @@ export interface Session {
   portfolio(): Promise<Evidence[]>
   /** Purchases since `from`, newest first, at most `limit` (999); fewer are the last ones. */
   statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
-  /** Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500); fewer are the last ones. */
-  profitTable(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
+  /**
+   * Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500); fewer are the last
+   * ones. null stands for a row of no contract.
+   */
+  profitTable(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<(Evidence | null)[]>
 }
 
 export interface MarketSymbol {

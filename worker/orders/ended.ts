@@ -144,7 +144,7 @@ export class EndedContracts {
     for (let page = 0; page < PAGES && left.size > 0 && !this.#stopped; page++) {
       const found = await session.profitTable({ from, limit: PAGE_ROWS, offset: page * PAGE_ROWS })
       for (const row of found) {
-        const order = left.get(row.contractId)
+        const order = row && left.get(row.contractId)
         const state = order && stateOf(order, row)
         // What contradicts the order is read on its own: that way ends in a review.
         if (!state || contradictions(order, state).length > 0) continue

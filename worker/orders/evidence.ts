@@ -146,12 +146,12 @@ async function readLists(session: Session, from: number): Promise<{ rows: Eviden
 async function readPages(
   { pageRows, pages }: { pageRows: number; pages: number },
   from: number,
-  read: (page: { limit: number; offset: number }) => Promise<Evidence[]>
+  read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>
 ): Promise<{ rows: Evidence[]; readFrom: number }> {
   const rows: Evidence[] = []
   for (let page = 0; page < pages; page++) {
     const found = await read({ limit: pageRows, offset: page * pageRows })
-    rows.push(...found)
+    rows.push(...found.filter(row => row !== null))
     if (found.length < pageRows) return { rows, readFrom: from }
   }
   // The oldest second may be cut in the middle.

@@ -150,14 +150,20 @@ export class AccountSession implements Session {
     )
   }
 
-  async profitTable({ from, to, limit = 50, offset }: Parameters<Session['profitTable']>[0]): Promise<Evidence[]> {
+  async profitTable({
+    from,
+    to,
+    limit = 50,
+    offset
+  }: Parameters<Session['profitTable']>[0]): Promise<(Evidence | null)[]> {
     const { dialect } = this.#options
     // Here, unlike in the statement, times are texts.
     const dates = { date_from: String(from), ...(to === undefined ? {} : { date_to: String(to) }) }
     const page = paged({ limit, offset, most: 500 })
     const frame = await this.#read('profit_table', { description: 1, sort: 'DESC', ...dates, ...page })
     return readResponse(frame, ({ profit_table: table }) =>
-      rowsOf(table, 'transactions').map(row => dialect.readProfitTable(row))
+      // By its schema a row may be of no contract.
+      rowsOf(table, 'transactions').map(row => (row.contract_id === null ? null : dialect.readProfitTable(row)))
     )
   }
 
