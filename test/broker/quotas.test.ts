@@ -12,13 +12,19 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { endLease, renewLease } from '../../db/orders/leases.ts'
 import { openCallRecords } from '../../db/platform/call-records.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { giveAwayAccounts } from '../../worker/accounts/account-leases.ts'
+import type { ClientOptions } from '../../worker/broker/client.ts'
+import { createNextBroker } from '../../worker/broker/dialects/next.ts'
 import { Rest } from '../../worker/broker/dialects/next-rest.ts'
+import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
+import type { Broker, BrokerAccount } from '../../worker/broker/port.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
 import { Budget } from '../../worker/broker/transport/quota.ts'
 import { SharedCalls } from '../../worker/broker/transport/shared-calls.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { brokerEnv, dialect, frontOf } from '../support/dialects.ts'
+import { appIds, brokerEnv, dialect, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
 
@@ -150,6 +156,62 @@ counted('of a quota that workers share is counted in one place, urgent calls fir
   assert.is(ordinary[0] + ordinary[1], 18)
   const urgent = await Promise.all([takeAll(one, true), takeAll(callsOf('new'), true)])
   assert.is(urgent[0] + urgent[1], 12)
+})
+
+/** A client of the broker as a worker of that name has it. */
+async function clientOf(worker: string, options: Partial<ClientOptions> = {}): Promise<Broker> {
+  await renewLease(db, worker, 60_000)
+  const shared = { log, records: openCallRecords(db, worker), ...options }
+  const client =
+    dialect === 'v3'
+      ? createV3Broker({ url: simulator.url, ...shared })
+      : createNextBroker({ url: simulator.nextUrl, appIdHeader: simulator.appIdHeader, ...shared })
+  onClose(() => client.close())
+  return client
+}
+
+async function accountOfBroker(): Promise<BrokerAccount> {
+  const { accountId } = await partner.makeTrader()
+  return { appId: appIds[dialect], accountId, credentialId: accountId, token: async () => `sim-${accountId}` }
+}
+
+counted('before it gave an account to another worker that lives is known to that one to the call', async () => {
+  const account = await accountOfBroker()
+  // More workers than there are quarters of a quota.
+  for (let place = 1; place <= 6; place++) {
+    const client = await clientOf(`holder ${place} ${randomUUID()}`)
+    const session = await client.session(account)
+    await session.balance()
+    await client.leave([account.accountId])
+    assert.equal([client.accounts(), client.counted()], [[], []])
+  }
+})
+
+counted('of an account that others serve by now is known to them, also when its connection is closed', async () => {
+  const account = await accountOfBroker()
+  const { accountId } = account
+  const worker = `frozen ${randomUUID()}`
+  const brokers = await clientOf(worker, { idleCloseMs: 50 })
+  await (await brokers.session(account)).balance()
+  await until('the connection to be closed for want of use', () => brokers.accounts().length === 0)
+  assert.equal(brokers.counted(), [accountId])
+  const other = `other ${randomUUID()}`
+  await renewLease(db, other, 60_000)
+  await serveAccounts(db, other, [accountId])
+  const settling = { busyAccounts: () => new Set<string>(), leave: async () => {} }
+  await giveAwayAccounts({ ...harness.services, brokers, clock: systemClock, worker }, settling)
+  assert.equal(brokers.counted(), [])
+  assert.equal(await rows(db, 'select scope from call_counters where worker = :worker', { worker }), [])
+})
+
+counted('for a report of markups is known to the worker that reads the next one', async () => {
+  const { accountId } = await partner.makeTrader()
+  const day = new Date().toISOString().slice(0, 10)
+  const access = { appId: appIds[dialect], ownerId: randomUUID(), token: async () => `sim-${accountId}` }
+  for (let place = 1; place <= 6; place++) {
+    const client = await clientOf(`reader ${place} ${randomUUID()}`)
+    await client.markupReport(access, day)
+  }
 })
 
 interface PlacedInBurst {

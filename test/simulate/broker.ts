@@ -58,6 +58,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     reachedAt: () => null,
     lastSymbols: () => null,
     accounts: () => [],
+    counted: () => [],
     async leave() {},
     async close() {}
   }
@@ -70,6 +71,7 @@ export function openSimulatedBrokers(world: BrokerWorld, actor: Actor): Brokers 
     reach: () => [],
     seenMarkets: () => [],
     accounts: () => [],
+    counted: () => [],
     async leave() {},
     async close() {}
   }

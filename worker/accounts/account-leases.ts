@@ -17,20 +17,26 @@ const GIVE_AGAIN_MS = 500
 // An account without a session for so long has no worker any more.
 const ACCOUNT_IDLE_MS = 5 * 60_000
 
+type GivingServices = Pick<WorkerServices, 'db' | 'bus' | 'log' | 'worker' | 'clock'> & {
+  brokers: Pick<WorkerServices['brokers'], 'accounts' | 'counted' | 'leave'>
+}
+type GivingSettling = Pick<Settling, 'busyAccounts' | 'leave'>
+
 /** Gives accounts to workers that serve fewer, step by step, and those up that are not in use, or that others took over meanwhile. */
-export async function giveAwayAccounts(services: WorkerServices, settling: Settling): Promise<void> {
+export async function giveAwayAccounts(services: GivingServices, settling: GivingSettling): Promise<void> {
   while ((await giveSome(services, settling)) > 0) await sleep(services.clock, GIVE_AGAIN_MS)
 }
 
 /** Returns how many accounts other workers got. */
-async function giveSome({ db, brokers, bus, log, worker }: WorkerServices, settling: Settling): Promise<number> {
+async function giveSome({ db, brokers, bus, log, worker }: GivingServices, settling: GivingSettling): Promise<number> {
   const busy = [...settling.busyAccounts()]
   const given = await evenOut(db, { worker, busy, limit: GIVEN_AT_ONCE })
   const inUse = brokers.accounts()
   const idle = await releaseIdle(db, { worker, inUse, idleMs: ACCOUNT_IDLE_MS })
-  // This process was frozen or without the database for longer than its lease: two connections an account until then.
+  // This process was frozen or without the database for longer than its lease: until then such an account has two connections, and
+  // its worker allows for what this one might spend of its quotas, also where the connection is closed already.
   const settlingHere = new Set(busy)
-  const quiet = inUse.filter(accountId => !settlingHere.has(accountId))
+  const quiet = [...new Set([...inUse, ...brokers.counted()])].filter(accountId => !settlingHere.has(accountId))
   const lost = await listServedByOthers(db, { worker, accountIds: quiet })
   const left = [...given.map(({ accountId }) => accountId), ...idle, ...lost]
   if (left.length === 0) return 0

@@ -16,6 +16,8 @@ export interface Brokers {
   speaks(dialect: string): boolean
   /** The ids of accounts that have a session here. */
   accounts(): string[]
+  /** The ids of accounts whose calls are counted here. */
+  counted(): string[]
   /**
    * Gives up accounts that other workers are going to serve: publishes what was spent, and closes unused connections.
    */
@@ -79,6 +81,7 @@ export function openBrokers(
     },
     speaks: dialect => create[dialect] !== undefined,
     accounts: () => [...open.values()].flatMap(broker => broker.accounts()),
+    counted: () => [...open.values()].flatMap(broker => broker.counted()),
     async leave(accountIds) {
       await Promise.all([...open.values()].map(broker => broker.leave(accountIds)))
     },

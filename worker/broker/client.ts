@@ -5,7 +5,7 @@ import type { CallRecords } from '../../db/platform/call-records.ts'
 import { type ConnectionEntry, isIdle, makeRoom } from './connections.ts'
 import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
-import type { MarkupReport, ReportAccess } from './markup-report.ts'
+import { type MarkupReport, type ReportAccess, reporterOf } from './markup-report.ts'
 import type { BrokerLog, MarketSymbol, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, closed, type Market, type Session } from './port.ts'
 import type { CallLimits } from './transport/call-window.ts'
@@ -118,12 +118,20 @@ class BrokerClient implements Broker {
 
   async markupReport(access: ReportAccess, day: string): Promise<MarkupReport> {
     if (this.#closed) throw closed()
-    const { appId, ownerId } = access
+    const { appId } = access
+    const reporter = reporterOf(access)
     this.#lastAppId = appId
-    const budget = this.#budget(appId, `report:${ownerId}`)
+    const budget = this.#budget(appId, reporter)
     // Never aborted: what must be placed or watched goes before a report.
     const hurry = new AbortController().signal
-    return this.#dialect.reportMarkup(this.#place({ appId, budget, hurry, onClose: () => {} }), access, day)
+    try {
+      return await this.#dialect.reportMarkup(this.#place({ appId, budget, hurry, onClose: () => {} }), access, day)
+    } finally {
+      // The next one is read by whichever worker comes first.
+      await this.#settle(new Set([reporter])).catch((error: unknown) =>
+        this.#options.log.warn({ err: error }, 'the calls of a report could not be recorded')
+      )
+    }
   }
 
   async reachable(appId: string): Promise<boolean> {
@@ -173,7 +181,17 @@ class BrokerClient implements Broker {
       this.#hangUp(entry)
       this.#sessions.delete(key)
     }
-    const budgets = [...this.#budgets].filter(([key]) => left.has(key.slice(key.indexOf(' ') + 1)))
+    await this.#settle(left)
+  }
+
+  counted(): string[] {
+    return [...this.#budgets].flatMap(([key, budget]) => (budget.counting ? [spenderOf(key)] : []))
+  }
+
+  /** Publishes what accounts and reports spent; until all of it is, they are counted. */
+  async #settle(spenders: ReadonlySet<string>): Promise<void> {
+    await this.#dialect.settle?.(spenders)
+    const budgets = [...this.#budgets].filter(([key]) => spenders.has(spenderOf(key)))
     await Promise.all(budgets.map(([, budget]) => budget.settle()))
   }
 
@@ -353,7 +371,8 @@ class BrokerClient implements Broker {
         this.#sessions.delete(key)
     }
     if (this.#budgets.size <= MAX_BLANK_BUDGETS) return
-    for (const [key, budget] of this.#budgets) if (budget.blank) this.#budgets.delete(key)
+    for (const [key, budget] of this.#budgets)
+      if (budget.blank && this.#budgets.delete(key)) budget.end(this.#options.log)
   }
 
   #hangUp(entry: ConnectionEntry): void {
@@ -381,6 +400,11 @@ function keyOf({
   credentialId
 }: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>): string {
   return `${appId} ${accountId} ${credentialId ?? ''}`
+}
+
+/** Whose calls a budget is for, by its key. */
+function spenderOf(key: string): string {
+  return key.slice(key.indexOf(' ') + 1)
 }
 
 function replaced(): BrokerError {

@@ -10,6 +10,11 @@ export interface ReportAccess {
   token(): Promise<string>
 }
 
+/** As whom its calls are counted, beside accounts by their ids. */
+export function reporterOf({ ownerId }: Pick<ReportAccess, 'ownerId'>): string {
+  return `report:${ownerId}`
+}
+
 /** A contract in the broker's report of markups. */
 export interface ReportedMarkup {
   /** The broker's id of the purchase: the report has no id of the contract. */

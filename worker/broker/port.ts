@@ -377,6 +377,8 @@ export interface Broker {
   budget(): Record<string, number>
   /** The ids of accounts that have a session here; an account may be named twice. */
   accounts(): string[]
+  /** The ids of accounts whose calls are counted here, which may have no session any more: other workers allow for that. */
+  counted(): string[]
   /** Gives up accounts that other workers are going to serve: publishes what was spent, closes unused connections. */
   leave(accountIds: string[]): Promise<void>
   /** Closes every connection; pending calls end as Disconnected. */

@@ -40,8 +40,8 @@ export interface Dialect {
   limits: CallLimits
   /** Streams one connection may have open at a time. */
   maxStreams: number
-  /** Publishes to other workers what was spent of quotas that are not an account's. */
-  settle?: () => Promise<void>
+  /** Publishes to other workers what was spent of quotas that are not an account's: all, or those that `spenders` spent of. */
+  settle?: (spenders?: ReadonlySet<string>) => Promise<void>
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
   /** An address where any response shows that the broker's sockets can be reached. */

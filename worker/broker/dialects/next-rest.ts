@@ -28,6 +28,12 @@ interface RestOptions {
   log?: BrokerLog
 }
 
+/** A user's budget, and the accounts and reports whose calls are counted in it. */
+interface UserBudget {
+  budget: Budget
+  spenders: Set<string>
+}
+
 interface AddressRequest {
   appId: string
   accountId: string
@@ -35,6 +41,9 @@ interface AddressRequest {
   /** Until it is aborted the call is one that others go before; without it, it goes first. */
   hurry?: AbortSignal | undefined
 }
+
+/** `spender` is the account or report that the call is for. */
+type UserRequest = Omit<AddressRequest, 'accountId'> & { spender: string }
 
 const MAX_RESPONSE_BYTES = 65_536
 const MAX_BLANK_BUDGETS = 2_000
@@ -45,7 +54,7 @@ export class Rest {
   readonly #ofAddress: Budget
   /** What all workers of this machine spend together. */
   readonly #ofMachine: SharedCalls | null
-  readonly #ofUsers = new Map<string, Budget>()
+  readonly #ofUsers = new Map<string, UserBudget>()
   readonly #reachability: Reachability
   readonly #closing = new AbortController()
 
@@ -77,9 +86,15 @@ export class Rest {
     return { perMinute: part(perMinute), perTenMinutes: part(perTenMinutes), perHour, reserve }
   }
 
-  /** Publishes to the other workers what was spent of the users' budgets. */
-  async settle(): Promise<void> {
-    await Promise.allSettled([...this.#ofUsers.values()].map(budget => budget.settle()))
+  /**
+   * Publishes to the other workers what was spent of the users' budgets: all of them, or those that `spenders` spent of. They
+   * allow for a quarter of a budget for each worker that counts in it, so that it is used up once four have.
+   */
+  async settle(spenders?: ReadonlySet<string>): Promise<void> {
+    const users = [...this.#ofUsers.values()].filter(
+      user => spenders === undefined || [...user.spenders].some(spender => spenders.has(spender))
+    )
+    await Promise.all(users.map(({ budget }) => budget.settle()))
   }
 
   /**
@@ -88,7 +103,12 @@ export class Rest {
    */
   async socketAddress({ appId, accountId, token, hurry }: AddressRequest): Promise<string> {
     if (!unknowns.accountForm.test(accountId)) throw tokenRefused('AccountNotFound', 'ACCOUNT_NOT_FOUND')
-    const body = await this.#request('POST', `/trading/v1/options/accounts/${accountId}/otp`, { appId, token, hurry })
+    const body = await this.#request('POST', `/trading/v1/options/accounts/${accountId}/otp`, {
+      appId,
+      spender: accountId,
+      token,
+      hurry
+    })
     return this.#trusted(body)
   }
 
@@ -97,7 +117,7 @@ export class Rest {
    * (rejected) when the token is refused or does not have the account, else with BROKER_UPSTREAM.
    */
   async accountFacts({ appId, accountId, token, hurry }: AddressRequest): Promise<AccountFacts> {
-    const body = await this.#request('GET', '/trading/v1/options/accounts', { appId, token, hurry })
+    const body = await this.#request('GET', '/trading/v1/options/accounts', { appId, spender: accountId, token, hurry })
     let account: Body | undefined
     try {
       const accounts = listOf(bodyOf(body, 'the response').data, 'data').map(row => bodyOf(row, 'an account'))
@@ -112,12 +132,13 @@ export class Rest {
   /** What an application earned on a day of UTC (YYYY-MM-DD). Rejects as `accountFacts`. */
   async markupOf({
     appId,
+    spender,
     token,
     day,
     hurry
-  }: Omit<AddressRequest, 'accountId'> & { day: string }): Promise<{ contracts: number; markup: string }> {
+  }: UserRequest & { day: string }): Promise<{ contracts: number; markup: string }> {
     const path = `/applications/v1/markup-statistics?date_from=${day}&date_to=${day}`
-    const body = await this.#request('GET', path, { appId, token, hurry })
+    const body = await this.#request('GET', path, { appId, spender, token, hurry })
     try {
       const data = bodyOf(bodyOf(body, 'the response').data, 'data')
       const rows = listOf(data.breakdown ?? [], 'breakdown').map(row => bodyOf(row, 'a row of breakdown'))
@@ -133,9 +154,9 @@ export class Rest {
   async #request(
     method: 'GET' | 'POST',
     path: string,
-    { appId, token, hurry }: Omit<AddressRequest, 'accountId'>
+    { appId, spender, token, hurry }: UserRequest
   ): Promise<unknown> {
-    const budget = this.#budgetOf(token)
+    const budget = this.#budgetOf(token, spender)
     await this.#takeInTurn(options => budget.take(only, options), hurry)
     await this.#takeInTurn(options => this.#ofAddress.take(only, options), hurry)
     const machine = this.#ofMachine
@@ -223,17 +244,19 @@ export class Rest {
   }
 
   /** Users are distinguished by their token, of which only a digest is kept. */
-  #budgetOf(token: string): Budget {
-    const user = userOf(token)
-    let budget = this.#ofUsers.get(user)
-    if (budget === undefined) {
+  #budgetOf(token: string, spender: string): Budget {
+    const { log } = this.#options
+    const name = userOf(token)
+    let user = this.#ofUsers.get(name)
+    if (user === undefined) {
       if (this.#ofUsers.size >= MAX_BLANK_BUDGETS)
-        for (const [key, each] of this.#ofUsers) if (each.blank) this.#ofUsers.delete(key)
-      const records = this.#options.records?.of(`next user ${user}`)
-      budget = new Budget({ [only]: unknowns.restOfUser }, { records })
-      this.#ofUsers.set(user, budget)
+        for (const [key, { budget }] of this.#ofUsers) if (budget.blank && this.#ofUsers.delete(key)) budget.end(log)
+      const records = this.#options.records?.of(`next user ${name}`)
+      user = { budget: new Budget({ [only]: unknowns.restOfUser }, { records }), spenders: new Set() }
+      this.#ofUsers.set(name, user)
     }
-    return budget
+    user.spenders.add(spender)
+    return user.budget
   }
 }
 

@@ -5,6 +5,7 @@ import Big from 'big.js'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
+import { reporterOf } from '../markup-report.ts'
 import { type Broker, BrokerError, type ContractState } from '../port.ts'
 import type { Dialect, PipSizeOf } from './dialect.ts'
 import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
@@ -36,7 +37,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
     limits: unknowns.limits,
     classOf: call => unknowns.classes[call] ?? 'general',
     maxStreams: unknowns.streamsOfConnection,
-    settle: () => rest.settle(),
+    settle: spenders => rest.settle(spenders),
     probeAddress: () => unknowns.publicSocket(url),
     unreachable: () => rest.unreachable(),
     close: () => rest.close(),
@@ -65,7 +66,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
       applications.check(appId)
       const token = await readToken(access, unknowns.tokenForm)
       try {
-        const { contracts, markup } = await rest.markupOf({ appId, token, day, hurry })
+        const { contracts, markup } = await rest.markupOf({ appId, spender: reporterOf(access), token, day, hurry })
         // Statistics alone are published, in US dollars: the currency of all accounts here.
         return {
           sums: contracts === 0 ? [] : [{ currency: 'USD', contracts, markup }],

@@ -2,7 +2,7 @@
 // and one per hour. A call beyond either waits, purchases before reads, and is refused in the end.
 import type { CallRecord, PastCalls, ScopeRecords } from '../../../db/platform/call-records.ts'
 import { type Clock, systemClock } from '../../platform/clock.ts'
-import { BrokerError } from '../port.ts'
+import { BrokerError, type BrokerLog } from '../port.ts'
 import { type CallLimits, CallWindow, type CallWindows } from './call-window.ts'
 
 export interface TakeOptions {
@@ -94,6 +94,11 @@ export class Budget {
     return true
   }
 
+  /** Whether other processes allow for calls of this one that are not recorded: from its first call until it is settled. */
+  get counting(): boolean {
+    return this.#records !== undefined && this.#readAt !== null && this.#readAgainAt > 0
+  }
+
   /** Publishes to other processes what was spent here, and that no more will be before what they spent is read. */
   async settle(): Promise<void> {
     if (this.#records === undefined || this.#readAt === null) return
@@ -102,6 +107,11 @@ export class Budget {
       each.settle().map(record => ({ class: name, ...record }))
     )
     await this.#records.settle(records.filter(({ calls }) => calls > 0))
+  }
+
+  /** The same for a budget that is kept no longer, as far as the database is there. */
+  end(log: BrokerLog | undefined): void {
+    this.settle().catch((error: unknown) => log?.warn({ err: error }, 'a quota that is not used is counted further'))
   }
 
   /** Reads what others spent, where that is not known. A promise only while calls have to wait for it. */
