@@ -1,6 +1,7 @@
 // The call budget: never more in a minute than the broker allows, however its minute is cut; purchases first.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { PastCalls, ScopeRecords } from '../../db/platform/call-records.ts'
 import type { BrokerError } from '../../worker/broker/port.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
 import { Budget } from '../../worker/broker/transport/quota.ts'
@@ -127,6 +128,18 @@ quota('gives up a wait when its time runs out or it is called off', async () => 
   budget.setLimits({ pricing: { perMinute: 5, perHour: 5 } })
   await clock.move(71_000)
   assert.is(await late, 'QuotaExhausted')
+})
+
+quota('gives up a wait that was called off while it was read what others spent', async () => {
+  const read = Promise.withResolvers<PastCalls>()
+  const records: ScopeRecords = { load: () => read.promise, record: async () => {}, settle: async () => {} }
+  const budget = new Budget({ pricing: { perMinute: 8, perHour: 0 } }, { clock: new HandClock(), records })
+  const off = new AbortController()
+  const called = budget.take('pricing', { waitMs: 120_000, signal: off.signal })!
+  off.abort()
+  // Four that live may have spent a quarter each.
+  read.resolve({ counters: Array.from({ length: 4 }, () => ({ ageMs: 0 })), records: [] })
+  assert.is((await failure(called)).ran, 'no')
 })
 
 quota('pauses after the broker refused a call as one too many, longer each time, 15 s at most', async () => {

@@ -233,7 +233,8 @@ class ClassBudget {
       this.#count(now)
       return
     }
-    if (ready - now > waitMs || queued >= MAX_WAITING)
+    // Called off while it was read what others spent: its signal is not raised a second time.
+    if (signal?.aborted || ready - now > waitMs || queued >= MAX_WAITING)
       return Promise.reject(exhausted(`class ${this.#name}`, Math.max(0, ready - now)))
     return new Promise((resolve, reject) => {
       const stop = () => waiting.fail(exhausted(`class ${this.#name}`))
