@@ -1,41 +1,48 @@
-// The program: one add function per noun. What is not added here does not exist.
+// The program: one add function per noun. What is not listed here does not exist.
 import { Command } from 'commander'
 import about from '../package.json' with { type: 'json' }
-import { addAnalytics } from './analytics/analytics.ts'
-import { addConsole } from './console.ts'
-import { addDoctor } from './doctor.ts'
-import { addBilling } from './money/billing.ts'
-import { addLedger } from './money/ledger.ts'
-import { addPayouts } from './money/payouts.ts'
-import { addPurchases } from './money/purchases.ts'
-import { addWallet } from './money/wallet.ts'
-import { addArchive } from './orders/archive.ts'
-import { addContracts } from './orders/contracts.ts'
-import { addFindings } from './orders/findings.ts'
-import { addOrders } from './orders/orders.ts'
-import { addTrading } from './orders/trading.ts'
-import { addKeys } from './partners/keys.ts'
-import { addListen } from './partners/listen.ts'
-import { addPartners } from './partners/partners.ts'
-import { addSessions } from './partners/sessions.ts'
-import { addTraders } from './partners/traders.ts'
-import { addWebhooks } from './partners/webhooks.ts'
-import { addAudit } from './platform/audit.ts'
-import { addBroker } from './platform/broker.ts'
-import { addDatabase } from './platform/db.ts'
-import { addEvents } from './platform/events.ts'
-import { addMcp } from './platform/mcp.ts'
-import { addProcesses } from './platform/processes.ts'
-import { addQueues } from './platform/queues.ts'
-import { addRequests } from './platform/requests.ts'
-import { addSpec } from './platform/spec.ts'
-import { addTokens } from './platform/tokens.ts'
-import { addRun } from './run.ts'
-import { addCompletion } from './terminal/completion.ts'
 import { endingOf } from './terminal/refusals.ts'
 
-/** Every command with its options; parsing it runs one. */
-export function createProgram(): Command {
+/** The groups of commands by their words, in the order of the help. What a group needs is loaded with it. */
+const groups: Record<string, () => Promise<(program: Command) => void>> = {
+  run: async () => (await import('./run.ts')).addRun,
+  console: async () => (await import('./console.ts')).addConsole,
+  partners: async () => (await import('./partners/partners.ts')).addPartners,
+  keys: async () => (await import('./partners/keys.ts')).addKeys,
+  sessions: async () => (await import('./partners/sessions.ts')).addSessions,
+  wallet: async () => (await import('./money/wallet.ts')).addWallet,
+  billing: async () => (await import('./money/billing.ts')).addBilling,
+  purchases: async () => (await import('./money/purchases.ts')).addPurchases,
+  payouts: async () => (await import('./money/payouts.ts')).addPayouts,
+  ledger: async () => (await import('./money/ledger.ts')).addLedger,
+  trading: async () => (await import('./orders/trading.ts')).addTrading,
+  traders: async () => (await import('./partners/traders.ts')).addTraders,
+  orders: async () => (await import('./orders/orders.ts')).addOrders,
+  archive: async () => (await import('./orders/archive.ts')).addArchive,
+  contracts: async () => (await import('./orders/contracts.ts')).addContracts,
+  findings: async () => (await import('./orders/findings.ts')).addFindings,
+  events: async () => (await import('./platform/events.ts')).addEvents,
+  analytics: async () => (await import('./analytics/analytics.ts')).addAnalytics,
+  webhooks: async () => (await import('./partners/webhooks.ts')).addWebhooks,
+  listen: async () => (await import('./partners/listen.ts')).addListen,
+  requests: async () => (await import('./platform/requests.ts')).addRequests,
+  queues: async () => (await import('./platform/queues.ts')).addQueues,
+  processes: async () => (await import('./platform/processes.ts')).addProcesses,
+  audit: async () => (await import('./platform/audit.ts')).addAudit,
+  tokens: async () => (await import('./platform/tokens.ts')).addTokens,
+  db: async () => (await import('./platform/db.ts')).addDatabase,
+  doctor: async () => (await import('./doctor.ts')).addDoctor,
+  spec: async () => (await import('./platform/spec.ts')).addSpec,
+  mcp: async () => (await import('./platform/mcp.ts')).addMcp,
+  broker: async () => (await import('./platform/broker.ts')).addBroker,
+  completion: async () => (await import('./terminal/completion.ts')).addCompletion
+}
+
+/**
+ * The commands with their options; parsing `args` runs one. Where they begin with the word of a group it has that group alone,
+ * which takes half the time to load; otherwise it has all, as for help, suggestions and completion.
+ */
+export async function createProgram(args: readonly string[] = []): Promise<Command> {
   const program = new Command('operator')
     .description('Runs and administers the trading operator service.')
     .version(about.version)
@@ -46,39 +53,16 @@ export function createProgram(): Command {
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .exitOverride()
     .helpCommand(true)
-  addRun(program)
-  addConsole(program)
-  addPartners(program)
-  addKeys(program)
-  addSessions(program)
-  addWallet(program)
-  addBilling(program)
-  addPurchases(program)
-  addPayouts(program)
-  addLedger(program)
-  addTrading(program)
-  addTraders(program)
-  addOrders(program)
-  addArchive(program)
-  addContracts(program)
-  addFindings(program)
-  addEvents(program)
-  addAnalytics(program)
-  addWebhooks(program)
-  addListen(program)
-  addRequests(program)
-  addQueues(program)
-  addProcesses(program)
-  addAudit(program)
-  addTokens(program)
-  addDatabase(program)
-  addDoctor(program)
-  addSpec(program)
-  addMcp(program)
-  addBroker(program)
-  addCompletion(program)
+  for (const add of await Promise.all(groupsFor(args).map(load => load()))) add(program)
   pointToHelp(program, program.name())
   return program
+}
+
+function groupsFor(args: readonly string[]) {
+  const word = args.find(arg => !arg.startsWith('-')) ?? ''
+  // The script for the shell is made from all.
+  const one = word !== 'completion' && Object.hasOwn(groups, word) ? groups[word] : undefined
+  return one ? [one] : Object.values(groups)
 }
 
 /**
@@ -87,7 +71,8 @@ export function createProgram(): Command {
  */
 export async function runProgram(args: readonly string[]): Promise<void> {
   try {
-    await createProgram().parseAsync(args, { from: 'user' })
+    const program = await createProgram(args)
+    await program.parseAsync(args, { from: 'user' })
   } catch (error) {
     const { exitCode, line } = endingOf(error)
     if (line) process.stderr.write(`${line}\n`)

@@ -216,8 +216,8 @@ async function onTerminal(
 
 const help = suite('operator: help')
 
-help('every command has a description and an example', () => {
-  for (const { path, command } of leaves(createProgram())) {
+help('every command has a description and an example', async () => {
+  for (const { path, command } of leaves(await createProgram())) {
     let shown = ''
     command.configureOutput({ writeOut: part => (shown += part) })
     command.outputHelp()
@@ -226,6 +226,16 @@ help('every command has a description and an example', () => {
     assert.match(shown, /Examples:\n {2}operator /, `${path.join(' ')} has no example`)
     assert.match(shown, `operator ${path.join(' ')}`)
   }
+})
+
+help('is known to a command without loading the other groups', async () => {
+  const words = (program: Command) => program.commands.map(command => command.name())
+  const all = words(await createProgram())
+  assert.is(all.length, 31)
+  for (const word of all)
+    assert.equal(words(await createProgram(['--json', word, '--csv'])), word === 'completion' ? all : [word])
+  for (const args of [['--help'], ['help', 'orders'], ['order', 'list'], ['constructor']])
+    assert.equal(words(await createProgram(args)), all)
 })
 
 help('is printed with exit code 0, the version too', async () => {
@@ -251,7 +261,7 @@ help('a completion script for bash knows the commands and their options', async 
 
 help('completion scripts for zsh and fish name every command', async () => {
   const [zsh, fish] = await Promise.all([run('completion', 'zsh'), run('completion', 'fish')])
-  for (const { path } of leaves(createProgram()))
+  for (const { path } of leaves(await createProgram()))
     for (const { stdout } of [zsh, fish]) assert.match(stdout, `'/${path.join('/')}'`)
 })
 
