@@ -27,7 +27,9 @@ export function addBilling(program: Command): void {
             const details = { now: at?.toISOString() ?? null, ...counts }
             await recordAudit(db, { actor, action: 'billing.check', details })
           }
-          return counts
+          // The document has these three; the audit log and the workers' log have all.
+          const { charged, activated, deactivated } = counts
+          return { charged, activated, deactivated }
         },
         { input: BillingOrder, acts: true }
       )

@@ -293,7 +293,7 @@ export interface Session {
   statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
   /**
    * Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500); fewer are the last
-   * ones. null stands for a row of no contract.
+   * ones. null is a row of no contract.
    */
   profitTable(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<(Evidence | null)[]>
 }
