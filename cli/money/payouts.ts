@@ -29,9 +29,11 @@ export function addPayouts(program: Command): void {
     .addHelpText('after', examples('payouts list --status REQUESTED', 'payouts list --json'))
     .action(
       withStore(
-        async ({ db }, { status, limit = 100 }: PayoutFilter) => ({
-          data: (await listPayouts(db, { status, page: 1, limit })).payouts.map(presentPayout)
-        }),
+        async ({ db }, { status, limit = 100 }: PayoutFilter) => {
+          const { payouts: data, total } = await listPayouts(db, { status, page: 1, limit })
+          // Those beyond the limit are the ones that wait longest.
+          return { data: data.map(presentPayout), total }
+        },
         {
           input: PayoutFilter,
           show: [

@@ -1,11 +1,12 @@
 // A partner's wallet: what it paid in, what it holds, and what moved.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
+import { usd } from '../../schemas/fields/money.ts'
 import type { SaasStatus } from '../../schemas/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import { chargePartner, lockPartner, type Prices, standingOf } from './billing.ts'
-import { accounts, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
+import { accounts, findTransfer, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
 import { type ExplainedMovement, explain } from './movements.ts'
 
 export interface Wallet {
@@ -45,10 +46,11 @@ export async function topUp(
 ): Promise<{ balanceUsd: string; saasStatus: SaasStatus; repeated: boolean }> {
   const partner = await lockPartner(trx, partnerId)
   const wallet = accounts.wallet(partnerId)
+  if (reference !== undefined) await refuseOtherAmount(trx, { partnerId, reference, amountUsd })
   // The fee that may follow touches the platform's account, which precedes the wallet's in the order of locks.
   if (!partner.plan_active) await lockAccounts(trx, [wallet, accounts.fees, accounts.world])
   const { repeated, balances } = await transfer(trx, {
-    reference: `topup:${partnerId}:${reference ?? newId('transfer')}`,
+    reference: referenceOf(partnerId, reference ?? newId('transfer')),
     kind: 'topup',
     entries: move(accounts.world, wallet, amountUsd),
     details: reference === undefined ? {} : { reference }
@@ -63,6 +65,20 @@ export async function topUp(
   if (!partner.plan_active) await chargePartner(trx, partnerId, { now: now ?? (await databaseNow(trx)), prices })
   const { balanceUsd, planActive, suspended } = await standingOf(trx, partnerId, prices)
   return { balanceUsd, saasStatus: suspended ? 'SUSPENDED' : planActive ? 'ACTIVE' : 'INACTIVE', repeated }
+}
+
+const referenceOf = (partnerId: string, reference: string) => `topup:${partnerId}:${reference}`
+
+/** The partner is locked: no other payment to it is under way. */
+async function refuseOtherAmount(
+  trx: Db,
+  { partnerId, reference, amountUsd }: { partnerId: string; reference: string; amountUsd: string }
+): Promise<void> {
+  const earlier = await findTransfer(trx, referenceOf(partnerId, reference))
+  const paid = earlier?.entries.find(({ account }) => account === accounts.wallet(partnerId))?.amountUsd
+  if (paid === undefined || paid === usd(amountUsd)) return
+  const message = `The payment ${reference} of ${partnerId} was paid in before, with ${paid} USD, not ${usd(amountUsd)} USD.`
+  throw new ApiError('CONFLICT', message)
 }
 
 /**

@@ -15,8 +15,9 @@ export const TopUpOrder = {
       type: 'string',
       minLength: 1,
       maxLength: 120,
-      pattern: '^[\\u0020-\\u007e]+$',
-      description: "The payment's own name, unique per partner."
+      // A blank at an end, pasted along, would make the same payment another one.
+      pattern: '^[\\u0021-\\u007e]([\\u0020-\\u007e]*[\\u0021-\\u007e])?$',
+      description: "The payment's own name, unique per partner; without blanks at its ends."
     }
   }
 } as const

@@ -130,6 +130,8 @@ payouts('rejected are available again, and listed by status', async () => {
     operator('payouts', 'list', '--status', 'LOST')
   ])
   assert.equal(data[0], { ...rejected, partnerId: creator.partnerId })
+  const [all, newest] = [await documentOf('payouts', 'list'), await documentOf('payouts', 'list', '--limit', '1')]
+  assert.equal([newest.data.length, newest.total], [1, all.data.length], 'a list that is not whole says so')
   assert.is(wrong.exit, 2)
 })
 

@@ -27,13 +27,20 @@ const create = async (...args: string[]) =>
 
 const money = suite('operator wallet, billing, ledger')
 
-money('refuse amounts that are none with exit code 2, and unknown partners with 1', async () => {
+money('refuse amounts and references that are none with exit code 2, and unknown partners with 1', async () => {
   const { partnerId } = await create('--plan', 'PRO')
   for (const amount of ['0.00', '-5', '1.234', '1e3']) {
     const { exit, lines } = await operator('wallet', 'topup', '--partner', partnerId, '--amount', amount)
     assert.is(exit, 2, amount)
     assert.is(lines.length, 1)
     assert.match(lines[0] as string, '--amount')
+  }
+  // With a blank that was pasted along, a payment would be another one, and be paid in again.
+  for (const reference of ['wire-7 ', ' wire-7', ' ']) {
+    const words = ['--partner', partnerId, '--amount', '5', '--reference', reference]
+    const { exit, lines } = await operator('wallet', 'topup', ...words)
+    assert.is(exit, 2, reference)
+    assert.match(lines[0] as string, '--reference')
   }
   assert.is((await operator('wallet', 'topup', '--partner', 'ptn_x', '--amount', '5')).exit, 1)
   assert.is((await operator('wallet', 'show', '--partner', 'ptn_x')).exit, 1)

@@ -28,7 +28,10 @@ paying('refuses a partner that is not there, and an amount that is none', async 
 paying('refuses a reference that was used with another amount', async () => {
   const partner = await newPartner({ trialDays: 30 })
   await pay(partner, '5', 'wire-1')
-  assert.is((await refusalOf(pay(partner, '6', 'wire-1'))).code, 'CONFLICT')
+  const { code, message } = await refusalOf(pay(partner, '6', 'wire-1'))
+  assert.is(code, 'CONFLICT')
+  assert.is(message, `The payment wire-1 of ${partner} was paid in before, with 5.00 USD, not 6.00 USD.`)
+  assert.is(await balanceOf(db, `wallet:${partner}`), '5.00')
 })
 
 paying('returns the balance and the standing', async () => {
