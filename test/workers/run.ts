@@ -1,12 +1,14 @@
 // `make workers`: ten workers of the newer dialect under uneven load, of which some join, leave, die and freeze. Options as
-// WORKERS=10, ACCOUNTS=2000, PARTNERS=4, RATE=25 (orders a second), LEASE_MS=15000, REST_CALLS=10000 (a minute), SEED=1.
+// WORKERS=10, ACCOUNTS=2000, PARTNERS=4, RATE=25 (orders a second), LEASE_MS=15000, REST_CALLS=10000 (a minute), SEED=1;
+// STAGES=restart,killed runs these alone of join, restart, killed and frozen.
 import { mkdtempSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
+import { postmasterOf } from '../bench/stage.ts'
 import { closeAll, closeOnSignals } from '../support/harness.ts'
-import { workersAtWork } from './workers.ts'
+import { STAGES, type StageName, workersAtWork } from './workers.ts'
 
 closeOnSignals()
 
@@ -16,12 +18,18 @@ const number = (name: string, usual: number) => {
   return value
 }
 
+const stages = process.env.STAGES?.split(',') ?? STAGES
+const unknown = stages.filter(name => !STAGES.some(stage => stage === name))
+if (unknown.length > 0) throw new Error(`STAGES has ${unknown}; there are ${STAGES}`)
+
 const dataDir = mkdtempSync(join(tmpdir(), 'operator-workers-'))
 const embedded = await startEmbedded({ dataDir })
 try {
   await migrate(embedded.url)
   const { figures, wrong } = await workersAtWork({
     url: embedded.url,
+    stages: stages as StageName[],
+    postmaster: await postmasterOf(dataDir),
     workers: number('WORKERS', 10),
     accounts: number('ACCOUNTS', 2000),
     partners: number('PARTNERS', 4),

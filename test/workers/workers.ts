@@ -3,12 +3,17 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { rows } from '../../db/postgres/connection.ts'
 import { OF_ADDRESS } from '../../worker/simulator/next/rest.ts'
+import { cpuOf, cpuOfTree } from '../bench/stage.ts'
 import type { ChaosMember } from '../chaos/members.ts'
 import { audit, booksOf, readOrders, readReported } from '../support/auditor.ts'
 import { until } from '../support/until.ts'
 import { type Watch, watchBroker } from './broker.ts'
 import { place, type Sent, startLoad, type WorkersLoad } from './load.ts'
 import { openScene, type Scene, type SceneOptions } from './scene.ts'
+
+/** What is done to the workers, in this order. */
+export const STAGES = ['join', 'restart', 'killed', 'frozen'] as const
+export type StageName = (typeof STAGES)[number]
 
 export interface WorkersOptions extends SceneOptions {
   /** Orders a second. */
@@ -17,6 +22,10 @@ export interface WorkersOptions extends SceneOptions {
   peaceMs: number
   /** Accounts that are tried without pause while their worker is gone. */
   probes: number
+  /** What is done to the workers; all of it unless named. */
+  stages?: readonly StageName[]
+  /** The id of the database server's first process, where its CPU is to be reported. */
+  postmaster?: number
   report(line: string): void
 }
 
@@ -77,10 +86,13 @@ export async function workersAtWork(options: WorkersOptions): Promise<WorkersOut
 
   const run: Run = { scene, options, watch, load: startLoad(accounts, options), wrong, figure }
   await inPeace(run, early)
-  await join(run, late)
-  await restart(run, workers.slice(0, Math.floor(workers.length / 2)))
-  await die(run, workers.slice(0, Math.max(1, Math.floor(workers.length / 5))))
-  await freeze(run, workers.slice(-1))
+  const { stages = STAGES } = options
+  // Without the stage of their own they start before it is measured.
+  if (stages.includes('join')) await join(run, late)
+  else await startLate(run, late)
+  if (stages.includes('restart')) await restart(run, workers.slice(0, Math.floor(workers.length / 2)))
+  if (stages.includes('killed')) await die(run, workers.slice(0, Math.max(1, Math.floor(workers.length / 5))))
+  if (stages.includes('frozen')) await freeze(run, workers.slice(-1))
   await run.load.stop()
 
   const rest = watch.rest()
@@ -100,6 +112,11 @@ async function inPeace({ scene, options, watch, figure }: Run, members: ChaosMem
   figure('connections an account, mean in peace', watch.since().mean, SESSIONS, '')
 }
 
+async function startLate({ scene }: Run, members: ChaosMember[]): Promise<void> {
+  await Promise.all(members.map(each => each.start()))
+  await even(scene, scene.workers)
+}
+
 async function join({ scene, options, figure }: Run, members: ChaosMember[]): Promise<void> {
   const at = performance.now()
   await Promise.all(members.map(each => each.start()))
@@ -111,6 +128,7 @@ async function join({ scene, options, figure }: Run, members: ChaosMember[]): Pr
 /** SIGTERM, and started again, all at once. */
 async function restart({ scene, options, watch, load, wrong, figure }: Run, members: ChaosMember[]): Promise<void> {
   const [at, began] = [performance.now(), new Date()]
+  const cost = await costSince({ scene, options, watch })
   await Promise.all(
     members.map(async each => {
       await each.end('SIGTERM')
@@ -121,6 +139,7 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
   )
   options.report(`${members.length} restarted in ${seconds(since(at))}`)
   await sleep(options.peaceMs)
+  options.report(`${await cost()} until ${options.peaceMs / 1000} s later`)
   const sent = load.sent.filter(each => each.at >= at)
   for (const { said } of sent.filter(({ ms }) => ms === null)) wrong.push(`an order beside the restart: ${said}`)
   // Orders of ticks are acknowledged when they are settled.
@@ -132,6 +151,28 @@ async function restart({ scene, options, watch, load, wrong, figure }: Run, memb
   for (const line of await slowest(scene, sent, began)) options.report(`  ${line}`)
   await even(scene, scene.workers)
   figure('connections an account, mean since the join', watch.since().mean, SESSIONS, '')
+}
+
+/** Returns what reports the CPU that was used since now, and the REST calls. */
+async function costSince({ scene, options, watch }: Pick<Run, 'scene' | 'options' | 'watch'>) {
+  const count = async () => {
+    const { own } = await cpuOf(process.pid)
+    return {
+      workers: (await cpuOfTree(process.pid)) - own,
+      'the bench, broker and api': own,
+      PostgreSQL: options.postmaster === undefined ? 0 : await cpuOfTree(options.postmaster),
+      calls: watch.rest().all,
+      contracts: scene.simulator.engine.contracts.size
+    }
+  }
+  const { calls, contracts, ...before } = await count()
+  return async () => {
+    const now = await count()
+    const used = (['workers', 'PostgreSQL', 'the bench, broker and api'] as const).map(
+      who => `${who} ${(now[who] - before[who]).toFixed(1)} s`
+    )
+    return `CPU of ${used.join(', ')}; ${now.calls - calls} REST calls, ${now.contracts - contracts} contracts`
+  }
 }
 
 interface Way {
