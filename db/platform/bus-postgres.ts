@@ -1,10 +1,10 @@
 // The bus through LISTEN and NOTIFY.
+import type { Socket } from 'node:net'
 import pg from 'pg'
 import { batch } from '../postgres/batch.ts'
 import { sessionAt } from '../postgres/connection.ts'
 import { backOff } from './back-off.ts'
-import type { Receive, Transport } from './bus-transport.ts'
-import type { Log } from './log.ts'
+import type { Receive, Transport, TransportOptions } from './bus-transport.ts'
 
 const RECONNECTS = { firstMs: 100, mostMs: 5000 }
 
@@ -13,8 +13,13 @@ const notify = {
   text: 'select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as m (channel, payload)'
 }
 
+/** Ends a connection whose other end does not respond: it would wait for that. */
+function breakOff(client: pg.Client): void {
+  ;(client as unknown as { connection: { stream: Socket } }).connection.stream.destroy()
+}
+
 /** A connection of its own that listens and notifies; made again when it broke. */
-export function postgresTransport(url: string, receive: Receive, log: Log): Transport {
+export function postgresTransport(url: string, receive: Receive, { log, silenceMs }: TransportOptions): Transport {
   const channels = new Set<string>()
   let client: pg.Client | undefined
   let connecting: Promise<pg.Client> | undefined
@@ -30,7 +35,7 @@ export function postgresTransport(url: string, receive: Receive, log: Log): Tran
       application_name: 'service-bus',
       connectionTimeoutMillis: 5000,
       keepAlive: true,
-      query_timeout: 10_000,
+      query_timeout: silenceMs,
       // A LISTEN need not wait for the hints on their way.
       pipeline: true
     })
@@ -76,6 +81,16 @@ export function postgresTransport(url: string, receive: Receive, log: Log): Tran
     return connecting
   }
 
+  // Who only listens sends nothing that a broken connection could refuse.
+  const beating = setInterval(() => {
+    const beaten = client
+    beaten?.query('select 1').catch((error: Error) => {
+      lose(beaten, error)
+      breakOff(beaten)
+    })
+  }, silenceMs)
+  beating.unref()
+
   // Notifying transactions commit one after the other in the whole cluster: hints of the same moment share one.
   const send = batch(
     async (messages: { channel: string; payload: string }[]) => {
@@ -112,6 +127,7 @@ export function postgresTransport(url: string, receive: Receive, log: Log): Tran
     healthy: () => client !== undefined,
     async close() {
       closed = true
+      clearInterval(beating)
       // What was published right before, as by a command, still goes out.
       await last
       const open = client

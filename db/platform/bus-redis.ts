@@ -1,10 +1,13 @@
 // The bus through Redis' publish and subscribe.
-import type { Receive, Transport } from './bus-transport.ts'
-import type { Log } from './log.ts'
+import type { Receive, Transport, TransportOptions } from './bus-transport.ts'
 import { logOutages } from './redis-outage.ts'
 
 /** One connection that publishes and one that subscribes. */
-export async function redisTransport(url: string, receive: Receive, log: Log): Promise<Transport> {
+export async function redisTransport(
+  url: string,
+  receive: Receive,
+  { log, silenceMs }: TransportOptions
+): Promise<Transport> {
   // Loaded only here: most installations run without.
   const { Redis } = await import('ioredis')
   const options = {
@@ -12,7 +15,9 @@ export async function redisTransport(url: string, receive: Receive, log: Log): P
     maxRetriesPerRequest: 1,
     enableOfflineQueue: false,
     connectTimeout: 5000,
-    commandTimeout: 5000
+    commandTimeout: 5000,
+    // Of a command that is not responded to.
+    socketTimeout: silenceMs
   }
   const publisher = new Redis(url, options)
   // Subscribes anew below: ioredis' own resubscription after a reconnect rejects without a handler when it fails, which
@@ -32,6 +37,11 @@ export async function redisTransport(url: string, receive: Receive, log: Log): P
   })
   logOutages([publisher, subscriber], { log, meanwhile: 'wake-ups come late, by the slow clock' })
   subscriber.on('message', receive)
+  // Who only listens sends nothing that a broken connection could refuse.
+  const beating = setInterval(() => {
+    if (subscriber.status === 'ready') void subscriber.ping().catch(() => {})
+  }, silenceMs)
+  beating.unref()
   await Promise.all([publisher.connect().catch(() => {}), subscriber.connect().catch(() => {})])
   return {
     async send(channel, payload) {
@@ -48,6 +58,7 @@ export async function redisTransport(url: string, receive: Receive, log: Log): P
     },
     healthy: () => subscriber.status === 'ready' && publisher.status === 'ready',
     async close() {
+      clearInterval(beating)
       publisher.disconnect()
       subscriber.disconnect()
     }

@@ -1,4 +1,5 @@
 // What carries the bus's messages between processes: PostgreSQL (bus-postgres.ts) or Redis (bus-redis.ts).
+import type { Log } from './log.ts'
 
 export interface Transport {
   send(channel: string, payload: string): Promise<void>
@@ -10,3 +11,9 @@ export interface Transport {
 
 /** Called with every message of a channel that is subscribed to. */
 export type Receive = (channel: string, payload: string) => void
+
+export interface TransportOptions {
+  log: Log
+  /** A server that does not respond for so long is given up; one that only sends hints is asked, since nobody may have any. */
+  silenceMs: number
+}

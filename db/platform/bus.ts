@@ -42,8 +42,19 @@ export const EVENTS = 'svc_events'
 // PostgreSQL refuses a payload of 8000 bytes and more.
 const MAX_PAYLOAD = 7000
 
-/** Opens the bus: through Redis when `redisUrl` is given, else through PostgreSQL. */
-export async function openBus(options: { url: string; redisUrl?: string | undefined; log: Log }): Promise<Bus> {
+// A server that is gone without a word, as when its machine loses power, is noticed after so long.
+const SILENCE_MS = 10_000
+
+/** Opens the bus: through Redis when `redisUrl` is given, else through PostgreSQL. `silenceMs` is for tests. */
+export async function openBus({
+  silenceMs = SILENCE_MS,
+  ...options
+}: {
+  url: string
+  redisUrl?: string | undefined
+  log: Log
+  silenceMs?: number
+}): Promise<Bus> {
   const replyChannel = `svc_api_${randomBytes(6).toString('hex')}`
   const listeners = new Map<string, Set<HintListener>>()
 
@@ -55,8 +66,8 @@ export async function openBus(options: { url: string; redisUrl?: string | undefi
   }
 
   const transport: Transport = options.redisUrl
-    ? await redisTransport(options.redisUrl, receive, options.log)
-    : postgresTransport(options.url, receive, options.log)
+    ? await redisTransport(options.redisUrl, receive, { log: options.log, silenceMs })
+    : postgresTransport(options.url, receive, { log: options.log, silenceMs })
 
   const outbox = openOutbox(transport, options.log)
 

@@ -36,6 +36,8 @@ interface HeldPlace {
   release(): void
 }
 
+// Of Redis, after which its connection is given up.
+const SILENCE_MS = 1000
 // Places in Redis are members of a sorted set whose score is when they end unless they are held on to.
 const HELD_MS = 25_000
 const HOLD_ON_MS = 8000
@@ -67,7 +69,9 @@ export async function openLimits(options: {
         enableOfflineQueue: false,
         maxRetriesPerRequest: 1,
         commandTimeout: 500,
-        connectTimeout: 5000
+        connectTimeout: 5000,
+        // A Redis that hangs is away: else each request would wait for it.
+        socketTimeout: SILENCE_MS
       })
     : undefined
   if (redis) logOutages([redis], { log: options.log, meanwhile: 'each process counts rate limits for itself' })

@@ -7,8 +7,10 @@ import * as assert from 'uvu/assert'
 import { openBus, WORK } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { logOutages } from '../../db/platform/redis-outage.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker } from '../support/processes.ts'
+import { startRedis } from '../support/redis.ts'
 
 const harness = await openHarness()
 const log = openLog({ level: 'silent', name: 'test' })
@@ -102,5 +104,32 @@ away('is logged once, and once when it is back, however often it is tried', asyn
   assert.equal(written, ['Redis is unreachable', 'Redis can be reached again'])
 })
 
-away.after(closeAll)
-for (const tests of [strange, mute, away]) tests.run()
+const silent = suite('a server that is gone without a word')
+
+for (const through of ['PostgreSQL', 'Redis'])
+  silent(`is noticed by who only listens, and hints arrive again, through ${through}`, async () => {
+    const redis = through === 'Redis' ? await startRedis() : undefined
+    if (through === 'Redis' && !redis) return
+    const direct = harness.env.DATABASE_URL as string
+    const network = await FaultyNetwork.open(Number(new URL(redis?.url ?? direct).port))
+    onClose(() => network.close())
+    const behind = (url: string) => Object.assign(new URL(url), { port: String(network.port) }).href
+    const far = await openBus({ url: behind(direct), redisUrl: redis && behind(redis.url), log, silenceMs: 300 })
+    const near = await openBus({ url: direct, redisUrl: redis?.url, log })
+    for (const bus of [far, near]) onClose(() => bus.close())
+    const heard: string[] = []
+    await far.listen('svc_test_silent', ({ id }) => void heard.push(id))
+    const arrives = (id: string) =>
+      until(`the hint ${id}`, () => {
+        near.publish('svc_test_silent', 'test', id)
+        return heard.includes(id)
+      })
+    await arrives('before')
+    // Nobody resets the connection, as when a machine loses power or a firewall forgets it.
+    network.hold(() => true, 'both')
+    await arrives('after')
+    assert.ok(far.healthy())
+  })
+
+silent.after(closeAll)
+for (const tests of [strange, mute, away, silent]) tests.run()

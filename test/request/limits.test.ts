@@ -4,7 +4,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openLimits } from '../../db/platform/limits.ts'
 import { openLog } from '../../db/platform/log.ts'
-import { closeAll, onClose } from '../support/harness.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
+import { closeAll, onClose, until } from '../support/harness.ts'
 import { startRedis } from '../support/redis.ts'
 
 const HOUR_MS = 3_600_000
@@ -64,5 +65,33 @@ held('are held by the clock of Redis, not by those of the processes', async () =
   assert.is(await right.hold('behind', 1), null)
 })
 
-held.after(closeAll)
-for (const tests of [windows, held]) tests.run()
+const hanging = suite('a Redis that hangs')
+
+hanging('holds no request up for longer than it takes to notice, and counts again when it is back', async () => {
+  if (!redis) return
+  const network = await FaultyNetwork.open(Number(new URL(redis.url).port))
+  onClose(() => network.close())
+  const limits = await openLimits({ redisUrl: `redis://127.0.0.1:${network.port}`, log })
+  onClose(() => limits.close())
+  const client = new Redis(redis.url)
+  onClose(async () => client.disconnect())
+  const counted = async (name: string) => {
+    await limits.hit(name, 1000)
+    return client.exists(`svc_rate:${name}`)
+  }
+  await until('counts in Redis', () => counted('before'))
+  const [open, coming] = [network.hold(() => true, 'both'), network.holdNew()]
+  let quick = false
+  for (let looks = 0; looks < 5 && !quick; looks++) {
+    const from = performance.now()
+    for (let hit = 0; hit < 4; hit++) await limits.hit('hanging', 1000)
+    quick = performance.now() - from < 400
+  }
+  assert.ok(quick, 'each request waits')
+  open.release()
+  coming.release()
+  await until('counts in Redis again', () => counted('after'))
+})
+
+hanging.after(closeAll)
+for (const tests of [windows, held, hanging]) tests.run()
