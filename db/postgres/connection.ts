@@ -266,7 +266,7 @@ export function isBrokenConnection(error: unknown): boolean {
   const { code } = error as { code?: unknown }
   if (typeof code === 'string') return /^(08|57P)/.test(code) || BREAKS.has(code)
   // The driver gives it no code, and knex puts the statement before the message.
-  return /(^| - )Connection terminated/.test(error.message)
+  return /(^| - )(Connection terminated|Client has encountered a connection error)/.test(error.message)
 }
 
 interface Positioned {
