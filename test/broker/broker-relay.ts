@@ -29,8 +29,8 @@ interface Schemas {
   responses: Checks
 }
 
-/** Opens a relay to a broker. */
-export async function openRelay(target: Target): Promise<Relay> {
+/** Opens a relay to a broker; `rewrite` may change the frames that the broker sends, within what its schemas allow. */
+export async function openRelay(target: Target, rewrite = (frame: RelayFrame) => frame): Promise<Relay> {
   const older = await readOlder()
   const newer = await readNewer()
   const rest = await readRest()
@@ -84,8 +84,9 @@ export async function openRelay(target: Target): Promise<Relay> {
         for (const text of early.splice(0)) broker.send(text)
       })
       broker.on('message', data => {
-        judgeResponse(relay, schemas, JSON.parse(String(data)) as RelayFrame)
-        client.send(String(data))
+        const frame = rewrite(JSON.parse(String(data)) as RelayFrame)
+        judgeResponse(relay, schemas, frame)
+        client.send(JSON.stringify(frame))
       })
       for (const [from, to] of [
         [client, broker],

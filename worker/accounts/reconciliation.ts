@@ -16,6 +16,7 @@ import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { matches } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
+import { rowPerContract } from '../orders/evidence.ts'
 import { reconcilePastEnd } from '../orders/past-end.ts'
 import { ceilingOf } from '../orders/stake.ts'
 import { contractOf } from '../orders/terms.ts'
@@ -146,8 +147,7 @@ async function recentContracts(
       : null
     if (closed?.whole) {
       const seen = new Map<string, Evidence>()
-      // Closed ones last: they carry the sale as well.
-      for (const item of [...bought.rows, ...closed.rows])
+      for (const item of rowPerContract([...closed.rows, ...bought.rows]))
         if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
       return { seen, until }
     }

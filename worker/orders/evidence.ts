@@ -57,7 +57,7 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
   const fitting = new Map<string, Evidence>()
   for (const item of lists.rows) {
     const ours = item.appId === null || item.appId === order.app_id
-    if (!ours || fitting.has(item.contractId) || new Big(item.buyPrice).gt(ceiling)) continue
+    if (!ours || new Big(item.buyPrice).gt(ceiling)) continue
     // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
     if (item.terms === null || matches(item.terms, contract)) fitting.set(item.contractId, item)
   }
@@ -139,7 +139,24 @@ async function readLists(session: Session, from: number): Promise<{ rows: Eviden
   const open = await session.portfolio()
   const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }))
   const closed = await readPages(PROFIT_TABLE, from, page => session.profitTable({ from, ...page }))
-  return { rows: [...open, ...bought.rows, ...closed.rows], readFrom: Math.max(bought.readFrom, closed.readFrom) }
+  const rows = rowPerContract([...open, ...bought.rows, ...closed.rows])
+  return { rows, readFrom: Math.max(bought.readFrom, closed.readFrom) }
+}
+
+/** One row for each contract, in the order of the first ones, with what any list shows of it: each may leave fields out. */
+export function rowPerContract(rows: Evidence[]): Evidence[] {
+  const found = new Map<string, Evidence>()
+  for (const row of rows) {
+    const { appId, payout, terms, shortcode, ...known } = found.get(row.contractId) ?? row
+    found.set(row.contractId, {
+      ...row,
+      ...known,
+      appId: appId ?? row.appId,
+      payout: payout ?? row.payout,
+      ...(terms === null ? { terms: row.terms, shortcode: row.shortcode } : { terms, shortcode })
+    })
+  }
+  return [...found.values()]
 }
 
 /** The pages of a list, newest first, and since when (broker's clock, epoch seconds) it was read without a gap. */

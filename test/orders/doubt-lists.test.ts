@@ -1,0 +1,84 @@
+// test in a process of its own
+// test once for each dialect
+// Orders in doubt where the broker's lists differ in what they show of a contract: what its schemas let one leave out,
+// another may have.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { openRelay } from '../broker/broker-relay.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
+
+/** The fields that every row of the statement has as null. */
+let nulls: string[] = []
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
+const relay = await openRelay(simulator, frame => {
+  const { transactions = [] } = (frame.statement ?? {}) as { transactions?: object[] }
+  const changes = Object.fromEntries(nulls.map(field => [field, null]))
+  return transactions.length === 0
+    ? frame
+    : { ...frame, statement: { transactions: transactions.map(row => ({ ...row, ...changes })) } }
+})
+onClose(() => {
+  relay.close()
+  return simulator.close()
+})
+const harness = await openHarness({
+  env: {
+    ...brokerEnv(relay),
+    ORDER_TTL_MS: '15000',
+    PERMIT_MS: '500',
+    RECONCILE_AFTER_MS: '1000',
+    BROKER_ANSWER_TIMEOUT_MS: '700',
+    SWEEP_MS: '250',
+    SETTLE_WAIT_MS: '60000'
+  }
+})
+const worker = await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+const lists = suite('an order in doubt, by lists that differ')
+
+lists('is found where the statement has neither the code nor the payout of its contract', async () => {
+  nulls = ['shortcode', 'payout', ...(dialect === 'v3' ? ['app_id'] : [])]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  assert.is(status, 200, JSON.stringify(body))
+  const [contract] = contractsOf(accountId)
+  assert.equal(
+    [body.status, body.brokerOrderId, body.potentialPayout],
+    ['CLOSED', String(contract?.contractId), Number(contract?.payout)]
+  )
+})
+
+// The newer dialect has no application in any list.
+if (dialect === 'v3')
+  lists('leaves a contract alone that one list shows as of another application, and one as of none', async () => {
+    nulls = ['app_id']
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+    const order = tickOrder(traderExternalId)
+    const response = partner.call(placeBinaryOrder, { body: order })
+    await until('the buy', () => simulator.faults.settings.rules.every(({ loginid }) => loginid !== accountId))
+    const session = await worker.services.brokers
+      .of(dialect)
+      .session({ accountId, appId: '99', credentialId: 'beside', token: async () => `sim-${accountId}` })
+    const { asset, contractType, stake, duration } = order
+    const terms = { asset, contractType, stake: String(stake), duration, durationUnit: 't', barrier: null } as const
+    await session.buy({ kind: 'BINARY', currency: 'USD', ...terms }, { beforeSend() {}, maxPrice: String(stake) })
+    const { body } = await response
+    assert.is(body.status, 'FAILED', JSON.stringify(body))
+  })
+
+lists('by frames that the schemas allow', () => {
+  assert.equal(relay.complaints, [])
+})
+
+lists.after(closeAll)
+lists.run()
