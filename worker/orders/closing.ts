@@ -98,7 +98,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
   }
 
   function take(entry: WatchedContract, state: ContractState): void {
-    entry.last = state
+    entry.last = withKnown(state, entry.last)
     entry.marked = false
     entry.lastUpdateAt = clock.now()
     entry.polls = 0
@@ -121,5 +121,17 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
     async written() {
       await Promise.all(closings)
     }
+  }
+}
+
+/** A state with what it leaves out of what the one before had, and what does not change any more: no field of a state is required. */
+function withKnown(state: ContractState, before: ContractState | undefined): ContractState {
+  if (before === undefined || before.contractId !== state.contractId) return state
+  const { entryPrice, commission, markup } = before
+  return {
+    ...state,
+    entryPrice: state.entryPrice ?? entryPrice,
+    commission: state.commission ?? commission,
+    markup: state.markup ?? markup
   }
 }
