@@ -126,6 +126,17 @@ matching('compares the stakes of multipliers as amounts', () => {
   assert.not(matches(listed(code), { ...up, direction: 'down' }))
 })
 
+matching('finds a stake of more decimals than are printed', () => {
+  const stake = '0.00012345'
+  const small: MultiplierContract = {
+    ...{ kind: 'MULTIPLIER', direction: 'up', asset: 'R_100', stake, currency: 'BTC', multiplier: 30 },
+    ...{ stopLoss: null, takeProfit: null }
+  }
+  const code = (printed: string) => listed(`MULTUP_R_100_${printed}_30_1718717545_4872355199_0_0.00_N1`)
+  for (const printed of ['0.00', '0.00012345', '0.000123']) assert.ok(matches(code(printed), small), printed)
+  for (const printed of ['0.02', '0.00012346', '0.000125']) assert.not(matches(code(printed), small), printed)
+})
+
 matching('reads back every contract of digits, whatever its symbol', () => {
   const symbol = fc.stringMatching(/^[A-Z0-9]{1,6}(_[A-Z0-9]{1,4}){0,3}$/)
   const payout = fc.oneof(

@@ -99,8 +99,14 @@ export function matches(listed: ContractTerms, contract: Contract): boolean {
     listed.durationTicks === wanted.durationTicks &&
     sameSeconds(listed.durationSeconds, wanted.durationSeconds, contract) &&
     listed.multiplier === wanted.multiplier &&
-    (wanted.stake === null || (listed.stake !== null && new Big(listed.stake).eq(wanted.stake)))
+    (wanted.stake === null || (listed.stake !== null && sameStake(listed.stake, wanted.stake)))
   )
+}
+
+/** A stake may be printed with fewer decimals than its currency has: two are documented. The price shows the rest. */
+function sameStake(listed: string, wanted: string): boolean {
+  const lastDigit = new Big(10).pow(-(listed.split('.')[1]?.length ?? 0))
+  return new Big(listed).minus(wanted).abs().lt(lastDigit)
 }
 
 function sameBarrier(listed: string | null, contract: Contract): boolean {
