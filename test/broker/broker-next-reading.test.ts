@@ -46,6 +46,8 @@ reading('a contract ends with its sale or with its status, whichever is reported
     [{ status: 'won' }, true, 'won'],
     [{ status: null, is_sold: 1, sell_price: '19.53' }, true, 'won'],
     [{ status: 'open', is_sold: 1, sell_price: '0.00' }, true, 'lost'],
+    [{ status: null, is_sold: 1, is_expired: 1, sell_price: '0.00' }, true, 'lost'],
+    [{ status: null, is_sold: 1, is_expired: 0, sell_price: '4.20' }, true, 'sold'],
     [{ status: 'cancelled', is_sold: 1 }, true, 'cancelled']
   ]
   for (const [fields, settled, status] of forms) {

@@ -22,7 +22,7 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
   const limits = readLimits(fields.inside('limit_order'))
   return {
     contractId: fields.id('contract_id'),
-    status: statusOf({ settled, status, sellPrice }),
+    status: statusOf({ settled, status, sellPrice, expired: fields.flag('is_expired') }),
     settled,
     said: { sold, status },
     buyPrice: fields.amount('buy_price'),
@@ -61,13 +61,15 @@ function readLimit(orders: Fields, name: string): string | null | undefined {
   return Number(size) === 0 ? null : size
 }
 
-/** The broker sends no status at times; a settled contract then counts by what it paid. */
+/** The broker sends no status at times; a contract that was sold before its end is known by that, another by what it paid. */
 function statusOf(facts: {
   settled: boolean
   status: ContractState['status'] | null
   sellPrice: string | null
+  expired: boolean | null
 }): ContractState['status'] {
   if (!facts.settled) return 'open'
   if (facts.status !== null && facts.status !== 'open') return facts.status
+  if (facts.expired === false) return 'sold'
   return Number(facts.sellPrice ?? 0) > 0 ? 'won' : 'lost'
 }
