@@ -61,6 +61,13 @@ hours('counts an early close that the events alone announce', async () => {
   assert.is(await walker.secondsUntilOpen('X'), at('2026-09-28T08:00:00') - at('2026-09-25T21:00:00'))
 })
 
+hours('of one asset are not lost with those of another that has none', () => {
+  const symbols = [{ symbol: 'Y' }, { symbol: 'X', times: allDay }]
+  const markets = [{ name: 'M', submarkets: [{ name: 'S', symbols }] }]
+  const day = readTradingDay({ markets }, '2026-09-24', ({ symbol }) => String(symbol))
+  assert.equal([...day], [['X', allDay]])
+})
+
 hours('applies events to their days, and to the sessions they cut', () => {
   const on = (dates: string, descrip: string, sessions = withBreak) =>
     withEvents(sessions, [{ dates, descrip }], '2026-12-24')
