@@ -10,7 +10,7 @@ export function readTradingDay(times: unknown, date: string, assetOf: (row: Body
     for (const submarket of listOf(bodyOf(market, 'a market').submarkets ?? [], 'submarkets')) {
       for (const row of listOf(bodyOf(submarket, 'a submarket').symbols ?? [], 'symbols')) {
         const body = bodyOf(row, 'a symbol')
-        // A row without times, which no schema requires, says nothing of its asset.
+        // A row may lack its times: no schema requires them.
         if (body.times === undefined || body.times === null) continue
         const sessions = readSessions(bodyOf(body.times, 'times'))
         day.set(assetOf(body), withEvents(sessions, listOf(body.events ?? [], 'events'), date))
