@@ -14,6 +14,6 @@ export type Receive = (channel: string, payload: string) => void
 
 export interface TransportOptions {
   log: Log
-  /** A server that does not respond for so long is given up; one that only sends hints is asked, since nobody may have any. */
+  /** A server that does not respond for so long is given up; a connection on which hints come is tested, since there may be none. */
   silenceMs: number
 }

@@ -15,7 +15,8 @@ export const patternWords: Readonly<Record<string, string>> = {
   '^[^\\u0000]*$': TEXT,
   '^[\\u0021-\\u007e]+$': VISIBLE,
   '^[\\u0021-\\u007e]*$': VISIBLE,
-  '^[\\u0020-\\u007e]+$': 'must be letters, digits, signs and spaces of ASCII',
+  '^[\\u0021-\\u007e]([\\u0020-\\u007e]*[\\u0021-\\u007e])?$':
+    'must be letters, digits, signs and spaces of ASCII, without spaces at its ends',
   '^[A-Za-z0-9]+$': 'must be letters and digits',
   '^[A-Za-z0-9_]+$': 'must be letters, digits and underscores, like R_100',
   '^[A-Za-z0-9_-]+$': 'must be letters, digits, hyphens and underscores',

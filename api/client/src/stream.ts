@@ -76,6 +76,7 @@ export async function consume(options: StreamOptions & Source): Promise<void> {
     } catch (error) {
       return { reason: `there was no ticket: ${error}` }
     }
+    if (signal?.aborted) return { reason: 'aborted' }
     const protocols = ['service.v1', ...(ticket ? [`ticket.${ticket}`] : [])]
     const url = `${options.url.replace(/^http/, 'ws').replace(/\/+$/, '')}/v1/stream`
     const headers = options.headers ? { headers: options.headers } : {}
@@ -121,7 +122,8 @@ export async function consume(options: StreamOptions & Source): Promise<void> {
       if (signal?.aborted || (error instanceof ServiceError && isTemporary(error, true))) return { reason: `${error}` }
       throw error
     })
-    if (!signal?.aborted) options.onTrouble?.(end.reason)
+    if (signal?.aborted) return
+    options.onTrouble?.(end.reason)
     if (performance.now() - workedAt > giveUpMs) throw new ServiceError('NO_ANSWER', { message: end.reason })
     await pause(end.pauseMs ?? pauseMs * (0.5 + Math.random()), signal).catch(() => {})
     pauseMs = Math.min(10_000, 2 * pauseMs)
@@ -148,7 +150,12 @@ async function* frames(
   socket.onmessage = ({ data }) => {
     clearTimeout(timer)
     timer = setTimeout(silent, silenceMs)
-    if (end.reason === '') waiting.push(JSON.parse(String(data)))
+    let frame: Frame | undefined
+    try {
+      frame = JSON.parse(String(data))
+    } catch {}
+    if (typeof frame?.type !== 'string') stop("a frame that is not the service's")
+    else if (end.reason === '') waiting.push(frame)
     if (waiting.length > MOST_WAITING) stop('the callbacks are slower than the stream')
     wake()
   }
@@ -156,7 +163,7 @@ async function* frames(
   socket.onerror = () => stop('the connection failed')
   try {
     for (;;) {
-      for (let frame = waiting.shift(); frame; frame = waiting.shift()) yield frame
+      for (let frame = waiting.shift(); frame && !signal?.aborted; frame = waiting.shift()) yield frame
       if (end.reason !== '') return
       await new Promise<void>(resolve => {
         wake = resolve
