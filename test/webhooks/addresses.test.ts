@@ -32,6 +32,9 @@ onClose(async () => dns.close())
 const servers = [`127.0.0.1:${dns.address().port}`]
 
 const inTurn = new Map<string, string[]>()
+// Names whose look-up fails, and with which code of DNS.
+const failures = new Map<string, number>()
+const [SERVFAIL, REFUSED] = [2, 5]
 
 function dnsResponse(query: Buffer): Buffer {
   const labels: string[] = []
@@ -41,6 +44,13 @@ function dnsResponse(query: Buffer): Buffer {
   const type = query.readUInt16BE(at + 1)
   const name = labels.join('.')
   questions.push(name)
+  const failing = failures.get(name)
+  if (failing !== undefined) {
+    const refused = Buffer.from(query.subarray(0, at + 5))
+    refused.writeUInt16BE(0x8180 + failing, 2)
+    for (const counts of [6, 8, 10]) refused.writeUInt16BE(0, counts)
+    return refused
+  }
   const turns = inTurn.get(name)
   const address = turns ? (turns.length > 1 && type === 1 ? turns.shift() : turns[0]) : labels[0]?.replaceAll('-', '.')
   const bytes =
@@ -208,6 +218,26 @@ hostile('hide behind no name that resolves anew between check and connection', a
 hostile('are refused where only one of a name’s addresses is one', async () => {
   inTurn.set('both.evil.test', ['10.0.0.1'])
   assert.is((await post(`https://both.evil.test:${port}/`)).error, 'ADDRESS_NOT_ALLOWED')
+  assert.is(connections, 0)
+})
+
+hostile('are not what a look-up that failed is reported as: the connection failed', async () => {
+  failures.set('failing.evil.test', SERVFAIL)
+  failures.set('refused.evil.test', REFUSED)
+  // A port on which no DNS server listens.
+  const away = createSocket('udp4')
+  await new Promise<void>(resolve => away.bind(0, '127.0.0.1', resolve))
+  const nobody = `127.0.0.1:${away.address().port}`
+  await new Promise<void>(resolve => away.close(() => resolve()))
+  const unresolved = openRequests({ allowPrivate: false, servers: [nobody] })
+  onClose(async () => unresolved.close())
+  const outcomes = [
+    post(`https://failing.evil.test:${port}/`),
+    post(`https://refused.evil.test:${port}/`),
+    unresolved.post(`https://93-184-215-14.evil.test:${port}/`, {}, '{}')
+  ]
+  for (const { error, httpStatus } of await Promise.all(outcomes))
+    assert.equal([error, httpStatus], ['CONNECTION_FAILED', null])
   assert.is(connections, 0)
 })
 

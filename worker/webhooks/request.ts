@@ -102,16 +102,27 @@ const failed = (error: DeliveryError, ms: number): DeliveryResponse => ({
   retryAfterS: null
 })
 
-/** Resolves names without libuv's threads, which hash passwords; any address that is not public refuses the name. */
+// What a look-up ends with where the name has no address; whatever else it ends with is a failure of the look-up itself.
+const NO_ADDRESS = /^(ENODATA|ENOTFOUND)$/
+
+/**
+ * Resolves names without libuv's threads, which hash passwords; any address that is not public refuses the name. A look-up that
+ * failed says nothing about the name: it is a connection that failed.
+ */
 function lookupBy(resolver: dns.promises.Resolver, allowPrivate: boolean): LookupFunction {
   return (hostname, options, callback) => {
+    let failure: NodeJS.ErrnoException | undefined
     const done = (found: { address: string; family: number }[]) => {
+      if (found.length === 0 && failure) return callback(failure, '')
       const hidden = found.some(({ address }) => !allowPrivate && !isPublicAddress(address))
       if (found.length === 0 || hidden) callback(new NotAllowed('no public address'), '')
       else if (options.all) callback(null, found)
       else callback(null, found[0]?.address as string, found[0]?.family)
     }
-    const none = () => [] as string[]
+    const none = (error: NodeJS.ErrnoException) => {
+      if (!NO_ADDRESS.test(error.code ?? '')) failure = error
+      return [] as string[]
+    }
     void Promise.all([resolver.resolve4(hostname).catch(none), resolver.resolve6(hostname).catch(none)]).then(
       ([four, six]) => {
         const found = [
