@@ -107,7 +107,7 @@ const NO_ADDRESS = /^(ENODATA|ENOTFOUND)$/
 
 /**
  * Resolves names without libuv's threads, which hash passwords; any address that is not public refuses the name. A look-up that
- * failed says nothing about the name: it is a connection that failed.
+ * failed does not show what the name is: it is a connection that failed.
  */
 function lookupBy(resolver: dns.promises.Resolver, allowPrivate: boolean): LookupFunction {
   return (hostname, options, callback) => {
