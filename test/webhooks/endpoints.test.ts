@@ -99,9 +99,10 @@ managing('that are disabled get nothing, and go on where they stopped', async ()
   await until('them in the log', async () => (await readAll(partner, { types: types.join() })).events.length === 8)
   const enabled = await partner.call(updateWebhook, { params, body: { status: 'ENABLED' } })
   assert.equal([enabled.body.status, enabled.body.disabledReason], ['ENABLED', null])
-  await until('what was missed', () => receiver.book.length >= 8, WAIT_MS)
-  const ids = receiver.book.map(({ event }) => event.id)
-  assert.equal(new Set(ids).size, 8)
+  // One that was under way when the endpoint was disabled may come twice.
+  const received = () => new Set(receiver.book.map(({ event }) => event.id)).size
+  await until('what was missed', () => received() >= 8, WAIT_MS)
+  assert.is(received(), 8)
 })
 
 managing('that are enabled with skip begin with what happens next', async () => {
