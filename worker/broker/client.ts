@@ -2,15 +2,15 @@
 // budgets, bounds the number of connections, and closes unused ones.
 
 import type { CallRecords } from '../../db/platform/call-records.ts'
+import { Budgets } from './budgets.ts'
 import { type ConnectionEntry, isIdle, makeRoom } from './connections.ts'
 import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import { type MarkupReport, type ReportAccess, reporterOf } from './markup-report.ts'
 import type { BrokerLog, MarketSymbol, Unreachable } from './port.ts'
 import { type Broker, type BrokerAccount, BrokerError, closed, type Market, type Session } from './port.ts'
-import type { CallLimits } from './transport/call-window.ts'
 import { Gate } from './transport/gate.ts'
-import { Budget } from './transport/quota.ts'
+import type { Budget } from './transport/quota.ts'
 import { Reachability } from './transport/reachability.ts'
 import { ReconnectingConnection } from './transport/reconnecting.ts'
 import { AccountSession } from './transport/session.ts'
@@ -45,7 +45,6 @@ const HANDSHAKES = { least: 64 }
 // where they run into their time-out, the broker is taken for unreachable. Where they are quick, more of them are under way.
 const LEISURELY = { least: 8, most: 24 }
 const LEISURELY_WAIT_MS = 60_000
-const MAX_BLANK_BUDGETS = 2_000
 
 /** A Broker with the dialect. Opens nothing until it is used. */
 export function createClient(dialect: Dialect, options: ClientOptions): Broker {
@@ -58,7 +57,7 @@ class BrokerClient implements Broker {
   readonly #sessions = new Map<string, ConnectionEntry & { session: AccountSession }>()
   readonly #markets = new Map<string, { entry: ConnectionEntry; market: MarketData }>()
   readonly #connected = new Set<ConnectionEntry>()
-  readonly #budgets = new Map<string, Budget>()
+  readonly #budgets: Budgets
   readonly #pipSizes = new Map<string, number>()
   readonly #counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
   readonly #handshakes = new Gate(HANDSHAKES)
@@ -66,12 +65,10 @@ class BrokerClient implements Broker {
   readonly #sweeper: NodeJS.Timeout
   readonly #reachability: Reachability
   #lastAppId = ''
-  #limits: CallLimits
   #closed = false
 
   constructor(dialect: Dialect, options: ClientOptions) {
     this.#dialect = dialect
-    this.#limits = dialect.limits
     this.#options = {
       responseTimeoutMs: 15_000,
       idleCloseMs: 60_000,
@@ -84,9 +81,11 @@ class BrokerClient implements Broker {
       now: Date.now,
       ...options
     }
+    const { records, log } = this.#options
+    this.#budgets = new Budgets({ dialect: dialect.name, limits: dialect.limits, records, log })
     this.#reachability = new Reachability({
       what: options.what ?? new URL(dialect.probeAddress('')).origin,
-      log: this.#options.log,
+      log,
       probe: () => this.#probe()
     })
     this.#sweeper = setInterval(() => this.#sweep(), Math.max(50, this.#options.idleCloseMs / 4))
@@ -121,7 +120,7 @@ class BrokerClient implements Broker {
     const { appId } = access
     const reporter = reporterOf(access)
     this.#lastAppId = appId
-    const budget = this.#budget(appId, reporter)
+    const budget = this.#budgets.of(appId, reporter)
     // Never aborted: what must be placed or watched goes before a report.
     const hurry = new AbortController().signal
     try {
@@ -185,22 +184,17 @@ class BrokerClient implements Broker {
   }
 
   counted(): string[] {
-    return [...this.#budgets].flatMap(([key, budget]) => (budget.counting ? [spenderOf(key)] : []))
+    return this.#budgets.counted()
   }
 
   /** Publishes what accounts and reports spent; until all of it is, they are counted. */
   async #settle(spenders: ReadonlySet<string>): Promise<void> {
     await this.#dialect.settle?.(spenders)
-    const budgets = [...this.#budgets].filter(([key]) => spenders.has(spenderOf(key)))
-    await Promise.all(budgets.map(([, budget]) => budget.settle()))
+    await this.#budgets.settle(spenders)
   }
 
   budget(): Record<string, number> {
-    const least: Record<string, number> = {}
-    for (const budget of this.#budgets.values()) {
-      for (const [name, left] of Object.entries(budget.left())) least[name] = Math.min(least[name] ?? 1, left)
-    }
-    return least
+    return this.#budgets.left()
   }
 
   async close(): Promise<void> {
@@ -221,13 +215,13 @@ class BrokerClient implements Broker {
     // Those whose entry was swept while their session was still in use.
     for (const entry of [...this.#connected]) entry.reconnecting.close()
     // The next worker that serves these accounts reads what was spent; where that fails, it counts on more.
-    await Promise.allSettled([...[...this.#budgets.values()].map(budget => budget.settle()), this.#dialect.settle?.()])
+    await Promise.allSettled([this.#budgets.settle(), this.#dialect.settle?.()])
   }
 
   #market(appId: string): MarketData {
     const known = this.#markets.get(appId)
     if (known !== undefined) return known.market
-    const budget = this.#budget(appId, '')
+    const budget = this.#budgets.of(appId, '')
     const entry: ConnectionEntry = {
       reconnecting: this.#newConnection(() => entry, { appId, budget }),
       session: null,
@@ -256,7 +250,7 @@ class BrokerClient implements Broker {
     const { log, responseTimeoutMs, lostAfterMs, parkFromMs, unparkAheadMs, now } = this.#options
     const reconnecting: ReconnectingConnection = this.#newConnection(() => entry, {
       appId,
-      budget: this.#budget(appId, accountId)
+      budget: this.#budgets.of(appId, accountId)
     })
     const session = new AccountSession({
       accountId,
@@ -350,7 +344,7 @@ class BrokerClient implements Broker {
       responseTimeoutMs,
       hurry,
       learnLimits: limits => {
-        this.#limits = limits
+        this.#budgets.setLimits(limits)
         budget.setLimits(limits)
       },
       connect: url =>
@@ -370,27 +364,12 @@ class BrokerClient implements Broker {
       if (entry.reconnecting.current === null && isIdle(entry) && entry.reconnecting.usedAt < since)
         this.#sessions.delete(key)
     }
-    if (this.#budgets.size <= MAX_BLANK_BUDGETS) return
-    for (const [key, budget] of this.#budgets)
-      if (budget.blank && this.#budgets.delete(key)) budget.end(this.#options.log)
+    this.#budgets.sweep()
   }
 
   #hangUp(entry: ConnectionEntry): void {
     this.#connected.delete(entry)
     entry.reconnecting.hangUp()
-  }
-
-  #budget(appId: string, accountId: string): Budget {
-    const key = `${appId} ${accountId}`
-    let budget = this.#budgets.get(key)
-    if (budget === undefined) {
-      const scope = `${this.#dialect.name} ${appId} ${accountId}`
-      // Market data comes over connections of this process alone.
-      const records = accountId === '' ? undefined : this.#options.records?.of(scope)
-      budget = new Budget(this.#limits, { records })
-      this.#budgets.set(key, budget)
-    }
-    return budget
   }
 }
 
@@ -400,11 +379,6 @@ function keyOf({
   credentialId
 }: Pick<BrokerAccount, 'appId' | 'accountId' | 'credentialId'>): string {
   return `${appId} ${accountId} ${credentialId ?? ''}`
-}
-
-/** Whose calls a budget is for, by its key. */
-function spenderOf(key: string): string {
-  return key.slice(key.indexOf(' ') + 1)
 }
 
 function replaced(): BrokerError {

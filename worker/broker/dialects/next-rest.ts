@@ -9,7 +9,7 @@ import { tokenRefused } from '../credentials.ts'
 import type { BrokerLog, Unreachable } from '../port.ts'
 import { type AccountFacts, BrokerError, closed } from '../port.ts'
 import type { CallWindows } from '../transport/call-window.ts'
-import { Budget, type TakeOptions } from '../transport/quota.ts'
+import { Budget, settleAll, type TakeOptions } from '../transport/quota.ts'
 import { Reachability } from '../transport/reachability.ts'
 import { SharedCalls } from '../transport/shared-calls.ts'
 import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
@@ -94,7 +94,7 @@ export class Rest {
     const users = [...this.#ofUsers.values()].filter(
       user => spenders === undefined || [...user.spenders].some(spender => spenders.has(spender))
     )
-    await Promise.all(users.map(({ budget }) => budget.settle()))
+    await settleAll(users.map(({ budget }) => budget))
   }
 
   /**

@@ -25,6 +25,12 @@ const READ_AGAIN_MS = 60_000
 /** After a record that could not be written or read. */
 const RECORD_AGAIN_MS = 1_000
 
+/** Settles budgets. Resolves or rejects once all have ended: what one could not record keeps no other from it. */
+export async function settleAll(budgets: Budget[]): Promise<void> {
+  const ended = await Promise.allSettled(budgets.map(budget => budget.settle()))
+  for (const end of ended) if (end.status === 'rejected') throw end.reason
+}
+
 /** The call budget of one account under one application. */
 export class Budget {
   readonly #classes = new Map<string, ClassBudget>()
