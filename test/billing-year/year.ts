@@ -2,7 +2,7 @@
 // subscribe and cancel, bots that are retired. The service's own functions run on a virtual clock; everything is
 // drawn from the seed.
 
-import { insertBot, publishBot, retireBot } from '../../db/marketplace/listings.ts'
+import { publishBot, retireBot } from '../../db/marketplace/listings.ts'
 import { cancelSubscription, subscribeToBot } from '../../db/marketplace/sales.ts'
 import type { Prices } from '../../db/money/billing.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
@@ -14,6 +14,7 @@ import { type Db, rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { plans } from '../../schemas/partners.ts'
 import { type Random, seeded } from '../money-storm/random.ts'
+import { putOnSale } from '../support/marketplace-makers.ts'
 
 interface YearOptions {
   partners: number
@@ -210,23 +211,7 @@ async function makePartners(db: Db, count: number, random: Random): Promise<Life
 async function makeBots(db: Db, creators: Life[], random: Random): Promise<Bot[]> {
   const bots: Bot[] = []
   for (const { partnerId } of creators) {
-    const facts = {
-      name: `Bot of ${partnerId}`.slice(0, 60),
-      description: 'Billed for a year.',
-      longDescription: null,
-      category: 'custom',
-      riskLevel: 'low',
-      strategyType: 'none',
-      supportedAssets: [],
-      screenshots: [],
-      demoVideoUrl: null,
-      oneTimePriceUsd: null,
-      monthlyPriceUsd: random.amount(40),
-      code: 'wait()',
-      version: '1.0.0'
-    }
-    const { id: botId } = await insertBot(db, { partnerId, partyId: partnerId }, facts)
-    await db.transaction(trx => publishBot(trx, botId, partnerId))
+    const botId = await putOnSale(db, { partnerId, partyId: partnerId }, { monthlyPriceUsd: random.amount(40) })
     bots.push({ botId, partnerId })
   }
   return bots

@@ -10,7 +10,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { endLease, renewLease } from '../../db/orders/leases.ts'
-import { openCallRecords } from '../../db/platform/call-records.ts'
+import { type CallRecord, openCallRecords, type ScopeRecords } from '../../db/platform/call-records.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { giveAwayAccounts } from '../../worker/accounts/account-leases.ts'
@@ -20,7 +20,7 @@ import { Rest } from '../../worker/broker/dialects/next-rest.ts'
 import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
 import type { Broker, BrokerAccount } from '../../worker/broker/port.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
-import { Budget } from '../../worker/broker/transport/quota.ts'
+import { Budget, settleAll } from '../../worker/broker/transport/quota.ts'
 import { SharedCalls } from '../../worker/broker/transport/shared-calls.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -100,6 +100,25 @@ counted('counts to the call once it ended in order', async () => {
   assert.is(await drain(second), 33)
   // Whoever had it before counts what the other spent meanwhile.
   assert.is(await drain(first), 0)
+})
+
+counted('is recorded although another budget could not be', async () => {
+  const budget = (settle: (stored: ScopeRecords, records: CallRecord[]) => Promise<void>) => {
+    const stored = openCallRecords(db, 'settling').of(`scope ${randomUUID()}`)
+    return new Budget(limits, { records: { ...stored, settle: records => settle(stored, records) } })
+  }
+  let recorded = false
+  const budgets = [
+    budget(() => Promise.reject(new Error('away'))),
+    budget(async (stored, records) => {
+      await stored.settle(records)
+      recorded = true
+    })
+  ]
+  for (const each of budgets) assert.is(await drain(each, 3), 3)
+  const [ended] = await Promise.allSettled([settleAll(budgets)])
+  assert.match(String((ended as PromiseRejectedResult).reason), /away/)
+  assert.ok(recorded)
 })
 
 counted('by three killed ones in a row is never more than the quota', async () => {

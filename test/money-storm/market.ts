@@ -1,8 +1,9 @@
 // The marketplace's part of the money storm: sales, refunds, subscriptions, cancellations in the midst of renewals.
 
-import { insertBot, type MarketParty, publishBot, retireBot } from '../../db/marketplace/listings.ts'
+import { type MarketParty, publishBot, retireBot } from '../../db/marketplace/listings.ts'
 import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
+import { putOnSale } from '../support/marketplace-makers.ts'
 import { type Random, seeded } from './random.ts'
 import type { MoneyScene, StormBot, StormOperation } from './scene.ts'
 
@@ -20,23 +21,10 @@ export async function stock(db: Db, partners: string[], { count, seed }: { count
   for (let i = 0; i < count; i++) {
     const partnerId = random.pick(partners)
     const creator = { partnerId, partyId: i % 3 === 0 ? `trd_of_${partnerId}` : partnerId }
-    const oneTimePriceUsd = prices[i % prices.length] ?? null
-    const { id: botId } = await insertBot(db, creator, {
-      name: `Storm bot ${i}`,
-      description: 'Sold in storms only.',
-      longDescription: null,
-      category: 'custom',
-      riskLevel: 'high',
-      strategyType: 'lot',
-      supportedAssets: [],
-      screenshots: [],
-      demoVideoUrl: null,
-      oneTimePriceUsd,
-      monthlyPriceUsd: prices[(i + 3) % prices.length] ?? null,
-      code: 'draw()',
-      version: '1.0.0'
+    const botId = await putOnSale(db, creator, {
+      oneTimePriceUsd: prices[i % prices.length] ?? null,
+      monthlyPriceUsd: prices[(i + 3) % prices.length] ?? null
     })
-    await db.transaction(trx => publishBot(trx, botId, creator.partyId))
     bots.push({ botId, creator })
   }
   return bots

@@ -2,7 +2,6 @@
 // guards are switched off by the owner of the tables, each time in a transaction that is rolled back.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { insertBot, publishBot } from '../../db/marketplace/listings.ts'
 import { refundSubscription, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { requestPayout } from '../../db/money/payouts.ts'
@@ -10,6 +9,7 @@ import { verifyLedger, verifyWithin } from '../../db/money/verify.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
 import { closeAll, openTestDatabase } from '../support/harness.ts'
+import { putOnSale } from '../support/marketplace-makers.ts'
 import { partnerWith } from '../support/money-makers.ts'
 
 const db = openDatabase({ url: await openTestDatabase(), pool: 4, name: 'verify-test' })
@@ -166,29 +166,10 @@ verifying('names a payout, a purchase or a movement that has not its counterpart
 verifying(
   'finds nothing wrong with a month that was paid back, and names one that its record does not have',
   async () => {
-    const bot = await insertBot(
-      db,
-      { partnerId, partyId: partnerId },
-      {
-        name: 'Paid back',
-        description: 'Paid for a month that is paid back.',
-        longDescription: null,
-        category: 'custom',
-        riskLevel: 'low',
-        strategyType: 'none',
-        supportedAssets: [],
-        screenshots: [],
-        demoVideoUrl: null,
-        oneTimePriceUsd: null,
-        monthlyPriceUsd: '5',
-        code: 'wait()',
-        version: '1.0.0'
-      }
-    )
-    await db.transaction(trx => publishBot(trx, bot.id, partnerId))
+    const botId = await putOnSale(db, { partnerId, partyId: partnerId }, { monthlyPriceUsd: '5' })
     const buyer = await partnerWith(db, '20')
     const buying = { partnerId: buyer, partyId: buyer, test: false }
-    const { id } = await db.transaction(trx => subscribeToBot(trx, buying, { botId: bot.id, feePct: '20' }))
+    const { id } = await db.transaction(trx => subscribeToBot(trx, buying, { botId, feePct: '20' }))
     await db.transaction(trx => refundSubscription(trx, id, { reason: 'does not wait' }))
     assert.is((await verifyLedger(db)).broken, null)
     const said = `The subscription ${id} is not paid back as its record says: the last month, once.`

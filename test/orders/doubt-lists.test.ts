@@ -8,6 +8,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openRelay } from '../broker/broker-relay.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
+import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -26,17 +27,7 @@ onClose(() => {
   relay.close()
   return simulator.close()
 })
-const harness = await openHarness({
-  env: {
-    ...brokerEnv(relay),
-    ORDER_TTL_MS: '15000',
-    PERMIT_MS: '500',
-    RECONCILE_AFTER_MS: '1000',
-    BROKER_ANSWER_TIMEOUT_MS: '700',
-    SWEEP_MS: '250',
-    SETTLE_WAIT_MS: '60000'
-  }
-})
+const harness = await openHarness({ env: { ...brokerEnv(relay), ...soonInDoubt } })
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 

@@ -12,22 +12,14 @@ import type { Effect } from '../../worker/simulator/effects.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
+import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator as runOperator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
-const env = {
-  ...brokerEnv(simulator),
-  // Long enough for a machine that has little time.
-  ORDER_TTL_MS: '15000',
-  PERMIT_MS: '500',
-  RECONCILE_AFTER_MS: '1000',
-  BROKER_ANSWER_TIMEOUT_MS: '700',
-  SWEEP_MS: '250',
-  SETTLE_WAIT_MS: '60000'
-}
+const env = { ...brokerEnv(simulator), ...soonInDoubt }
 const harness = await openHarness({ env })
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()

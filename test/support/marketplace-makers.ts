@@ -1,6 +1,7 @@
 // What the tests of the marketplace begin with: bots, funded wallets, and the books.
 import { createCreatorBot, publishBot } from '../../api/marketplace/creator.ts'
 import { wordsOf } from '../../db/marketplace/listing.ts'
+import { type BotFacts, insertBot, publishBot as publishListing } from '../../db/marketplace/listings.ts'
 import { balanceOf } from '../../db/money/ledger.ts'
 import { topUp } from '../../db/money/wallets.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -29,6 +30,27 @@ export async function makeBot(partner: TestPartner, facts: object = {}, headers:
   const { status, body } = await partner.call(publishBot, { params: { id: botId }, headers })
   if (status !== 200) throw new Error(`publishing was refused: ${JSON.stringify(body)}`)
   return botId
+}
+
+/** Puts a bot on sale without the API, free of charge unless the facts have a price; returns its id. */
+export async function putOnSale(
+  db: Db,
+  creator: { partnerId: string; partyId: string },
+  facts: Partial<BotFacts>
+): Promise<string> {
+  const { id } = await insertBot(db, creator, {
+    longDescription: null,
+    supportedAssets: [],
+    screenshots: [],
+    demoVideoUrl: null,
+    oneTimePriceUsd: null,
+    monthlyPriceUsd: null,
+    version: '1.0.0',
+    ...draft,
+    ...facts
+  })
+  await db.transaction(trx => publishListing(trx, id, creator.partyId))
+  return id
 }
 
 /** Pays into the partner's wallet. */
