@@ -2138,6 +2138,37 @@ AS $function$
       end if;
       return new;
     end $function$;
+CREATE OR REPLACE FUNCTION spend_calls(of_scope text, by_worker text, wanted integer, windows jsonb, keep_ms integer, within_ms integer, OUT granted integer, OUT retry_ms double precision)
+ RETURNS record
+ LANGUAGE plpgsql
+AS $function$
+    declare
+      asked_at timestamptz;
+      last_call timestamptz;
+    begin
+      perform pg_advisory_xact_lock(hashtextextended(of_scope, 0));
+      asked_at := clock_timestamp();
+      last_call := asked_at + within_ms * interval '1 millisecond';
+      with spent as (
+        select w."limit" - coalesce(r.calls, 0) as left_over,
+               extract(epoch from r.oldest - asked_at) * 1000 + w."windowMs" as retry_ms
+          from jsonb_to_recordset(windows) as w ("windowMs" int, "limit" int)
+         cross join lateral (select sum(calls) as calls, min(spent_until) as oldest from call_records
+                              where scope = of_scope and spent_until > asked_at - w."windowMs" * interval '1 millisecond') r
+      )
+      select greatest(0, least(wanted, min(s.left_over)))::int, greatest(0, max(s.retry_ms) filter (where s.left_over <= 0))::float8
+        into granted, retry_ms from spent s;
+      retry_ms := coalesce(retry_ms, 0);
+      if granted > 0 then
+        update call_records set calls = calls + granted
+         where ctid = (select ctid from call_records where scope = of_scope and class = 'shared' and spent_until >= last_call
+                        order by spent_until desc limit 1);
+        if not found then
+          insert into call_records (scope, worker, class, window_ms, calls, spent_until)
+          values (of_scope, by_worker, 'shared', keep_ms, granted, last_call + interval '1 second');
+        end if;
+      end if;
+    end $function$;
 CREATE OR REPLACE FUNCTION subscription_events()
  RETURNS trigger
  LANGUAGE plpgsql

@@ -85,6 +85,7 @@ async function loadCalls(db: Db, worker: string, scopes: string[]): Promise<Past
     ageMs: number
   }>(
     db,
+    // A few scopes among thousands of records, each by its key (`offset 0`): joined freely, all records were read.
     sql`with requested as (select distinct scope from ${listing('scopes')} as a (scope)),
      noted as (
        insert into call_counters (scope, worker) select scope, :worker from requested order by scope
@@ -92,12 +93,15 @@ async function loadCalls(db: Db, worker: string, scopes: string[]): Promise<Past
      )
      select c.scope, null as class, 0 as "windowMs", 0 as calls,
             greatest(0, extract(epoch from clock_timestamp() - f.lease_until) * 1000)::float8 as "ageMs"
-       from requested join call_counters c using (scope) left join lease_holders f on f.name = c.worker
-      where c.worker <> :worker and (f.lease_until is null or f.lease_until > clock_timestamp() - interval '1 hour')
+       from requested q
+      cross join lateral (select * from call_counters where scope = q.scope and worker <> :worker offset 0) c
+       left join lease_holders f on f.name = c.worker
+      where f.lease_until is null or f.lease_until > clock_timestamp() - interval '1 hour'
       union all
      select r.scope, r.class, r.window_ms, r.calls,
             greatest(0, extract(epoch from clock_timestamp() - r.spent_until) * 1000)::float8
-       from requested join call_records r using (scope)
+       from requested q
+      cross join lateral (select * from call_records where scope = q.scope and spent_until > now() - interval '1 hour' offset 0) r
       where r.worker <> :worker and r.spent_until > clock_timestamp() - r.window_ms * interval '1 millisecond'`,
     { scopes: [...new Set(scopes)], worker }
   )
@@ -140,31 +144,14 @@ async function spendShared(
 ): Promise<{ granted: number; retryMs: number }> {
   const limited = windows.filter(({ limit }) => limit > 0)
   if (limited.length === 0) return { granted: calls, retryMs: 0 }
-  return db.transaction(async trx => {
-    // A statement of its own, so that the next one sees what others recorded before the lock was free.
-    await rows(trx, 'select pg_advisory_xact_lock(hashtextextended(:scope, 0))', { scope })
-    const [row] = await rows<{ granted: number; retryMs: number }>(
-      trx,
-      `with spent as (
-         select w."windowMs", w."limit" - coalesce(sum(r.calls), 0) as left_over,
-                extract(epoch from min(r.spent_until) - clock_timestamp()) * 1000 + w."windowMs" as retry_ms
-           from jsonb_to_recordset(:windows::jsonb) as w ("windowMs" int, "limit" int)
-           left join call_records r
-             on r.scope = :scope and r.spent_until > clock_timestamp() - w."windowMs" * interval '1 millisecond'
-          group by w."windowMs", w."limit"
-       ), grant_of as (
-         select greatest(0, least(:calls::int, min(left_over)))::int as granted,
-                coalesce(max(retry_ms) filter (where left_over <= 0), 0)::float8 as retry_ms from spent
-       ), noted as (
-         insert into call_records (scope, worker, class, window_ms, calls, spent_until)
-         select :scope, :worker, 'shared', ${HOUR_MS}, granted, clock_timestamp() + ${SPENT_WITHIN_MS} * interval '1 millisecond'
-           from grant_of where granted > 0
-       )
-       select granted, retry_ms as "retryMs" from grant_of`,
-      { scope, worker, calls, windows: JSON.stringify(limited) }
-    )
-    return { granted: row?.granted ?? 0, retryMs: Math.max(0, row?.retryMs ?? 0) }
-  })
+  // One statement: what others wait for is not held while this process waits for the processor.
+  const [row] = await rows<{ granted: number; retryMs: number }>(
+    db,
+    `select granted, retry_ms as "retryMs"
+       from spend_calls(:scope, :worker, :calls::int, :windows::jsonb, ${HOUR_MS}, ${SPENT_WITHIN_MS})`,
+    { scope, worker, calls, windows: JSON.stringify(limited) }
+  )
+  return { granted: row?.granted ?? 0, retryMs: row?.retryMs ?? 0 }
 }
 
 /** Forgets what no quota counts any more. */

@@ -72,7 +72,8 @@ export const migrations: readonly string[] = [
   '0079_trader_closes',
   '0083_cheaper_triggers',
   '0086_day_traders',
-  '0088_restored_beside'
+  '0088_restored_beside',
+  '0091_spending_of_calls'
 ]
 
 /** The encoding that the database needs. */

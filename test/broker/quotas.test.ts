@@ -177,6 +177,59 @@ counted('of a quota that workers share is counted in one place, urgent calls fir
   assert.is(urgent[0] + urgent[1], 12)
 })
 
+counted('of a quota that workers share is counted without a transaction, which would hold the others up', async () => {
+  const begun: string[] = []
+  // A statement outside of a transaction is not reported.
+  const note = ({ sql }: { sql: string }) => void begun.push(sql)
+  db.on('query', note)
+  const windows = [{ windowMs: 60_000, limit: 3 }]
+  const { spend } = openCallRecords(db, 'one')
+  const quota = { scope: `shared ${randomUUID()}`, windows }
+  assert.equal(await spend(quota, 2), { granted: 2, retryMs: 0 })
+  db.off('query', note)
+  assert.equal(begun, [])
+  assert.is((await spend(quota, 2)).granted, 1)
+  const { granted, retryMs } = await spend(quota, 2)
+  assert.is(granted, 0)
+  assert.ok(retryMs > 50_000 && retryMs <= 63_000, `${retryMs}`)
+})
+
+counted(
+  'of a quota that workers share goes on at once for an urgent call while the others have used their part',
+  async () => {
+    const records = openCallRecords(db, 'one')
+    const held = Promise.withResolvers<void>()
+    let spends = 0
+    let paused: boolean | undefined
+    const spend: typeof records.spend = async (quota, calls) => {
+      spends += 1
+      if (spends !== 4) return await records.spend(quota, calls)
+      await held.promise
+      const found = await records.spend(quota, calls)
+      // What is called without a pause is called before this turn of the loop ends.
+      setImmediate(() => {
+        paused ??= spends < 5
+      })
+      return found
+    }
+    const scope = `shared ${randomUUID()}`
+    const windows = { perMinute: 5, perHour: 0, reserve: 0.4 }
+    const calls = new SharedCalls({ records: { ...records, spend }, scope, windows, log })
+    // The ordinary ones have three of five.
+    for (let call = 0; call < 3; call++) await calls.take({ waitMs: 10_000 })
+    const ordinary = calls.take({ waitMs: 10_000 }).then(
+      () => 'made',
+      () => 'refused'
+    )
+    await until('the spending of the next one', () => spends === 4)
+    const urgent = calls.take({ urgent: true, waitMs: 10_000 })
+    held.resolve()
+    await urgent
+    assert.is(paused, false)
+    assert.is(await ordinary, 'refused')
+  }
+)
+
 /** A client of the broker as a worker of that name has it. */
 async function clientOf(worker: string, options: Partial<ClientOptions> = {}): Promise<Broker> {
   await renewLease(db, worker, 60_000)

@@ -68,7 +68,8 @@ export class SharedCalls {
       const { granted, retryMs } = await this.#spend(queue === urgent, Math.min(AT_ONCE, queue.length))
       // Those who gave up meanwhile leave theirs unused.
       for (const waiting of queue.slice(0, granted)) waiting.go()
-      if (granted === 0) await this.#pause(retryMs)
+      // An urgent one that came meanwhile may use the reserve.
+      if (granted === 0 && (queue === urgent || urgent.length === 0)) await this.#pause(retryMs)
     }
     this.#pumping = false
   }
