@@ -8,8 +8,8 @@ import type { Config } from '../schemas/config/config.ts'
 import { BrokerError } from './broker/port.ts'
 import type { Clock } from './platform/clock.ts'
 import { startLoop } from './platform/loop.ts'
-import { createJournal, type JournalLine } from './simulator/engine/journal.ts'
-import { type Simulator, startSimulator } from './simulator/server.ts'
+import type { Journal, JournalLine } from './simulator/engine/journal.ts'
+import type { Simulator } from './simulator/server.ts'
 
 /** How often a worker checks who runs it. */
 const CHECK_MS = 1000
@@ -59,6 +59,8 @@ export async function openTestBroker(options: {
     const books = await holdTestBroker(databaseUrl)
     if (!books) return
     try {
+      // Loaded only here: most workers never run it, and it would take a tenth of their start.
+      const { startSimulator } = await import('./simulator/server.ts')
       const simulator = await startSimulator({
         host: config.testBrokerHost,
         seed: SEED,
@@ -66,7 +68,7 @@ export async function openTestBroker(options: {
         magic: true,
         controlled: false,
         maxContracts: MAX_CONTRACTS,
-        books: { journal: journalOf(books), after: books.after }
+        books: { journal: await journalOf(books), after: books.after }
       })
       await books.announce({ worker, machine, url: simulator.url }).catch(async error => {
         await simulator.close()
@@ -113,7 +115,8 @@ function unreached(message: string): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', message, { brokerCode: 'NotConnected', ran: 'no', cause: message })
 }
 
-function journalOf(books: TestBrokerBooks) {
+async function journalOf(books: TestBrokerBooks): Promise<Journal> {
+  const { createJournal } = await import('./simulator/engine/journal.ts')
   return createJournal({
     lines: books.entries as JournalLine[],
     write: line => books.enter({ kind: line.kind, ...movement(line), entry: line }),

@@ -11,6 +11,8 @@ type Imports = ReadonlyMap<string, readonly string[]>
 const ranks: Record<string, number> = { schemas: 0, db: 1, api: 2, worker: 2, cli: 3, test: 4 }
 /** The end of an import or a re-export, which begins a line, and imports while the program runs. */
 const IMPORT = /^(?:import\b|export\b|\})[^'\n]*'(\.[^']+\.tsx?)'|\bimport\('(\.[^']+\.tsx?)'\)/gm
+/** One that loads the file, which one of types alone does not. */
+const LOADING = /^(?:import|export) (?!type\b)(?:\{[^}]*\}|[\w* ]+) from '(\.[^']+\.ts)'/gm
 const root = normalize(join(import.meta.dirname, '../..'))
 
 const imports = suite('imports')
@@ -22,6 +24,20 @@ imports('form no circle', async () => {
 imports('point from a room to lower ones only', async () => {
   assert.equal(upwardIn(await readImports()), [])
 })
+
+imports(
+  'of a process that starts bring neither the migrations nor the simulated broker, which it mostly does without',
+  async () => {
+    for (const main of ['api/main.ts', 'worker/main.ts']) {
+      const loaded = await loadedBy(main)
+      assert.ok(loaded.size > 100, `${main} loads ${loaded.size} files`)
+      assert.equal(
+        [...loaded].filter(path => /^(?:db\/migrations|worker\/simulator)\//.test(path)),
+        []
+      )
+    }
+  }
+)
 
 imports('are judged by their file names', () => {
   const graph = new Map([
@@ -102,6 +118,16 @@ async function readImports(): Promise<Imports> {
   }
   assert.ok(found.get('api/main.ts')?.length, 'no imports were found')
   return found
+}
+
+/** The files that are loaded with `main`: those imported, directly or through others, for more than their types. */
+async function loadedBy(main: string): Promise<Set<string>> {
+  const loaded = new Set([main])
+  for (const path of loaded) {
+    const source = await readFile(join(root, path), 'utf8')
+    for (const [, from = ''] of source.matchAll(LOADING)) loaded.add(normalize(join(dirname(path), from)))
+  }
+  return loaded
 }
 
 /** Groups of files that import each other, directly or through others (Tarjan), each sorted. */
