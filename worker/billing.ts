@@ -7,10 +7,12 @@ const LIMIT_MS = 300_000
 
 /** Charges what has fallen due. Throws when a partner could not be dealt with, so that the job shows it. */
 export async function checkBilling({ db, config, log }: WorkerServices): Promise<void> {
-  const counts = await billing.checkBilling(db, {
+  await billing.checkBilling(db, {
     prices: config.planPrices,
     feePct: config.marketplaceFeePct,
-    signal: AbortSignal.timeout(LIMIT_MS)
+    signal: AbortSignal.timeout(LIMIT_MS),
+    done(counts) {
+      if (Object.values(counts).some(count => count > 0)) log.info(counts, 'billing check')
+    }
   })
-  if (Object.values(counts).some(count => count > 0)) log.info(counts, 'billing check')
 }

@@ -21,12 +21,20 @@ export function addBilling(program: Command): void {
         async ({ db, config, actor }, { now }: BillingOrder) => {
           const prices = config.planPrices
           const at = now === undefined ? undefined : instantOf('--now', now)
-          const counts = await checkBilling(db, { prices, feePct: config.marketplaceFeePct, now: at })
-          // Run by cron, most checks find nothing: those are not worth a line for ever.
-          if (Object.values(counts).some(count => count > 0)) {
-            const details = { now: at?.toISOString() ?? null, ...counts }
-            await recordAudit(db, { actor, action: 'billing.check', details })
-          }
+          const counts = await checkBilling(db, {
+            prices,
+            feePct: config.marketplaceFeePct,
+            now: at,
+            // Run by cron, most checks find nothing: those are not worth a line for ever.
+            async done(counts) {
+              if (Object.values(counts).every(count => count === 0)) return
+              await recordAudit(db, {
+                actor,
+                action: 'billing.check',
+                details: { now: at?.toISOString() ?? null, ...counts }
+              })
+            }
+          })
           // The document has these three; the audit log and the workers' log have all.
           const { charged, activated, deactivated } = counts
           return { charged, activated, deactivated }

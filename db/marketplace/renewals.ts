@@ -27,32 +27,31 @@ type RenewalOutcome = 'renewed' | 'unpaid' | 'canceled' | 'settled by another'
 
 /**
  * Renews what is due at `now`: charges the next month, or ends what was canceled or is unpaid for three days.
- * Each period is a transaction of its own. Returns how many began.
+ * Each period is a transaction of its own.
  */
 export async function renewSubscriptions(
   db: Db,
-  { now, feePct, signal, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'failed'>
-): Promise<{ renewed: number }> {
-  let renewed = 0
+  { now, feePct, signal, counts, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'counts' | 'failed'>
+): Promise<void> {
   // What stays due because it is unpaid is passed, not met again.
   let last: DueSubscription | undefined
   for (;;) {
     const batch = await listDue(db, now, last)
     for (const due of batch) {
-      if (signal.aborted) return { renewed }
+      if (signal.aborted) return
       try {
         // Read before the lock: checks that run at once would otherwise all queue for every bot.
         if (!(await isDue(db, due.id, now))) continue
         for (let i = 0; i < PERIODS_AT_ONCE; i++) {
           if ((await db.transaction(trx => renew(trx, due, { now, feePct }))) !== 'renewed') break
-          renewed += 1
+          counts.renewed += 1
         }
       } catch (error) {
         failed(due.id, error)
       }
     }
     last = batch.at(-1)
-    if (batch.length < BATCH) return { renewed }
+    if (batch.length < BATCH) return
   }
 }
 

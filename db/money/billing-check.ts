@@ -6,20 +6,11 @@ import { renewSubscriptions } from '../marketplace/renewals.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import { chargePartner, type Prices } from './billing.ts'
-import type { BillingContext } from './billing-context.ts'
+import type { BillingContext, BillingCounts } from './billing-context.ts'
 import { decideTestPayouts, refillTestWallets } from './play-money.ts'
 
-interface BillingCounts {
-  /** Plan fees that moved. */
-  charged: number
-  activated: number
-  deactivated: number
-  /** Months of subscriptions that began, paid where they cost something. */
-  renewed: number
-}
-
-/** One kind of thing that falls due. Adds to the counts what they count. */
-type BillingStep = (db: Db, context: BillingContext) => Promise<Partial<BillingCounts>>
+/** One kind of thing that falls due. */
+type BillingStep = (db: Db, context: BillingContext) => Promise<void>
 
 /** In this order: a partner's own plan comes before what it subscribed to. */
 const steps: BillingStep[] = [
@@ -40,40 +31,59 @@ interface BillingOptions {
   /** The database's clock when left out. A later one is no rehearsal on paper: it charges as of that instant. */
   now?: Date
   signal?: AbortSignal
+  /** Called once with what was done, also where the check then throws. */
+  done?(counts: BillingCounts): Promise<void> | void
 }
 
 /**
- * Runs every step. A party that fails does not keep the others from their turn: when all have had it, throws
- * UNAVAILABLE with the number of failures and the first as its cause.
+ * Runs every step. A party that fails does not keep the others from their turn, until FAILURES_AT_MOST have failed: then, or when all
+ * have had it, throws UNAVAILABLE with what was done, the number of failures, and the first as its cause.
  */
 export async function checkBilling(db: Db, options: BillingOptions): Promise<BillingCounts> {
   const failures: { id: string; error: unknown }[] = []
+  const tooMany = new AbortController()
+  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0, renewed: 0 }
   const context: BillingContext = {
     now: options.now ?? (await databaseNow(db)),
     prices: options.prices,
     feePct: options.feePct,
-    signal: options.signal ?? new AbortController().signal,
+    signal: AbortSignal.any([tooMany.signal, ...(options.signal ? [options.signal] : [])]),
+    counts,
     failed(id, error) {
       failures.push({ id, error })
       // So many are no accident of one party: something all of them need is broken.
-      if (failures.length >= FAILURES_AT_MOST) throw error
+      if (failures.length >= FAILURES_AT_MOST) tooMany.abort()
     }
   }
-  const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0, renewed: 0 }
-  for (const step of steps) {
-    const added = await step(db, context)
-    for (const name of Object.keys(counts) as (keyof BillingCounts)[]) counts[name] += added[name] ?? 0
+  try {
+    for (const step of steps) await step(db, context)
+  } catch (cause) {
+    await record(options, counts)
+    throw cause
   }
+  await options.done?.(counts)
   const [first] = failures
   if (first) {
-    const message = `The billing check failed for ${failures.length}, first for ${first.id}; the others were dealt with.`
+    const others = tooMany.signal.aborted ? 'it was broken off' : 'the others were dealt with'
+    const message = `The billing check failed for ${failures.length}, first for ${first.id}; ${others}: ${phrase(counts)}.`
     throw new ApiError('UNAVAILABLE', message, { cause: first.error })
   }
   return counts
 }
 
+/** What the check did is recorded as well as it can be: the error that ended it is the one to report. */
+async function record({ done }: BillingOptions, counts: BillingCounts): Promise<void> {
+  try {
+    await done?.(counts)
+  } catch {}
+}
+
+function phrase({ charged, activated, deactivated, renewed }: BillingCounts): string {
+  return `${charged} charged, ${activated} activated, ${deactivated} deactivated, ${renewed} renewed`
+}
+
 /** Active plans whose period has ended. */
-async function chargeDuePlans(db: Db, context: BillingContext): Promise<Partial<BillingCounts>> {
+async function chargeDuePlans(db: Db, context: BillingContext): Promise<void> {
   return chargeEach(db, context, async last =>
     rows<{ id: string; period_end: Date }>(
       db,
@@ -87,7 +97,7 @@ async function chargeDuePlans(db: Db, context: BillingContext): Promise<Partial<
 }
 
 /** Inactive plans whose wallet covers the fee by now, for example after a refund or a change of plan. */
-async function chargeUnpaidPlans(db: Db, context: BillingContext): Promise<Partial<BillingCounts>> {
+async function chargeUnpaidPlans(db: Db, context: BillingContext): Promise<void> {
   const plans = Object.keys(context.prices) as Plan[]
   return chargeEach(db, context, async last =>
     rows<{ id: string; period_end: Date }>(
@@ -110,15 +120,14 @@ interface DuePartner {
 
 async function chargeEach(
   db: Db,
-  { now, prices, signal, failed }: BillingContext,
+  { now, prices, signal, counts, failed }: BillingContext,
   next: (last: DuePartner | undefined) => Promise<DuePartner[]>
-): Promise<Partial<BillingCounts>> {
-  const counts = { charged: 0, activated: 0, deactivated: 0 }
+): Promise<void> {
   let last: DuePartner | undefined
   for (;;) {
     const batch = await next(last)
     for (const { id } of batch) {
-      if (signal.aborted) return counts
+      if (signal.aborted) return
       try {
         const outcome = await db.transaction(trx => chargePartner(trx, id, { now, prices }))
         counts.charged += outcome.charged
@@ -129,6 +138,6 @@ async function chargeEach(
       }
     }
     last = batch.at(-1)
-    if (batch.length < BATCH) return counts
+    if (batch.length < BATCH) return
   }
 }

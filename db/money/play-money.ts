@@ -31,7 +31,7 @@ export async function openTestWallet(trx: Db, partnerId: string): Promise<void> 
 export async function refillTestWallets(
   db: Db,
   { now, signal, failed }: Pick<BillingContext, 'now' | 'signal' | 'failed'>
-): Promise<Record<never, never>> {
+): Promise<void> {
   const day = now.toISOString().slice(0, 10)
   const poor = await rows<{ id: string }>(
     db,
@@ -46,7 +46,6 @@ export async function refillTestWallets(
     if (signal.aborted) break
     await db.transaction(trx => refill(trx, id, day)).catch(error => failed(id, error))
   }
-  return {}
 }
 
 /** What is lacking is computed with the wallet locked: a check at the same time may have filled it, or the partner spent more. */
@@ -68,7 +67,7 @@ async function refill(trx: Db, partnerId: string, day: string): Promise<void> {
 export async function decideTestPayouts(
   db: Db,
   { signal, failed }: Pick<BillingContext, 'signal' | 'failed'>
-): Promise<Record<never, never>> {
+): Promise<void> {
   for (let decided = 0, last = ''; decided < MOST_AT_ONCE; decided += BATCH) {
     const batch = await rows<{ id: string }>(
       db,
@@ -77,13 +76,12 @@ export async function decideTestPayouts(
       { last }
     )
     for (const { id } of batch) {
-      if (signal.aborted) return {}
+      if (signal.aborted) return
       await db.transaction(trx => decide(trx, id)).catch(error => failed(id, error))
     }
     last = batch.at(-1)?.id ?? last
-    if (batch.length < BATCH) return {}
+    if (batch.length < BATCH) return
   }
-  return {}
 }
 
 const undecided = `y.status in ('REQUESTED', 'APPROVED')`

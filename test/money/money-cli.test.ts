@@ -5,6 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
+import { transfer } from '../../db/money/ledger.ts'
 import { closeAll, onClose, openHarness } from '../support/harness.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
 import { operator as runOperator } from '../support/operator.ts'
@@ -105,6 +106,25 @@ money('put the months of subscriptions that a check charged into the audit log',
   assert.equal((await operator('billing', 'check')).document, { charged: 0, activated: 0, deactivated: 0 })
   const { data } = (await operator('audit', 'list', '--limit', '1')).document as { data: object[] }
   assert.match(JSON.stringify(data), /"billing\.check".*"renewed":1/)
+})
+
+money('put what a check did into the audit log, although it fails for somebody', async () => {
+  const due = () => create('--plan', 'LAUNCH', '--trial-days', '0', '--balance', '60')
+  const [stuck] = [await due(), await due()]
+  // The reference of its fee belongs to something else.
+  await transfer(services.db, {
+    reference: `fee:${stuck?.partnerId}:${stuck?.nextFeeAt}`,
+    kind: 'topup',
+    entries: [
+      { account: 'world', amountUsd: '-1' },
+      { account: `wallet:${stuck?.partnerId}`, amountUsd: '1' }
+    ]
+  })
+  const { exit, lines } = await operator('billing', 'check')
+  assert.is(exit, 1)
+  assert.match(lines.join(), `first for ${stuck?.partnerId}; the others were dealt with: 1 charged`)
+  const { data } = (await operator('audit', 'list', '--limit', '1')).document as { data: object[] }
+  assert.match(JSON.stringify(data), /"billing\.check".*"charged":1/)
 })
 
 money('say that a payment may be done whose acknowledgement was lost, and where to look', async () => {
