@@ -251,19 +251,27 @@ export async function releaseOrders(db: Db, worker: string, ids: string[], retry
   )
 }
 
+// Needs no worker for a while: a contract whose end is far off, or a multiplier that nobody closes or copies.
+const restful = `close_at is null and not has_followers and (kind = 'MULTIPLIER' or expiry_at > now() + 2 * rest)`
+
 /**
- * Ends the lease of `worker`: any worker may take its orders, which name it no longer. A row that is locked is left as
- * it is, since waiting for it could end in a deadlock; without the lease any worker may take it as well.
+ * Ends the lease of `worker`: any worker may take its orders, which name it no longer. Those that need no worker soon may be
+ * taken at moments spread over the later half of `restMs`: a worker that is restarted is back by then, and the others need not open
+ * connections only to give them away again. A row that is locked is left as it is, since waiting for it could end in a
+ * deadlock; without the lease any worker may take it as well.
  */
-export async function endLease(db: Db, worker: string): Promise<void> {
+export async function endLease(db: Db, worker: string, restMs = 0): Promise<void> {
   await rows(
     db,
     `with ended as (delete from lease_holders where name = :worker),
      mine as materialized (
-       select id from orders where phase = 'open' and lease_holder is not null and lease_holder = :worker for update skip locked
+       select id, ${restful} as rests, rest
+         from orders cross join (select :restMs * interval '1 millisecond' as rest) r
+        where phase = 'open' and lease_holder is not null and lease_holder = :worker for update of orders skip locked
      )
-     update orders set lease_holder = null, lease_until = now() where id = any(array(select id from mine))`,
-    { worker }
+     update orders o set lease_holder = null, lease_until = now() + case when m.rests then (0.5 + random() / 2) * m.rest else interval '0' end
+       from mine m where o.id = any(array(select id from mine)) and o.id = m.id`,
+    { worker, restMs }
   )
 }
 

@@ -56,6 +56,37 @@ leases('ends with the worker, or when its time is over', async () => {
   await renewLease(db, 'heir', LONG_MS)
 })
 
+leases('ends at once for contracts that need a worker soon, and later for the others', async () => {
+  for (const name of ['restarted', 'next']) await renewLease(db, name, LONG_MS)
+  const changed = (columns: string) => (id: string) =>
+    db.raw(`update orders set ${columns} where id = ?`, [id]).then(() => id)
+  const ending = "expiry_at = now() + interval '2 minutes'"
+  const soon = [
+    await makeFollowed('restarted').then(changed("expiry_at = now() + interval '1 minute'")),
+    await makeFollowed('restarted').then(changed('expiry_at = null')),
+    await makeFollowed('restarted').then(changed(`${ending} + interval '1 day', close_at = now()`)),
+    await makeFollowed('restarted').then(changed(`${ending} + interval '1 day', has_followers = true`))
+  ]
+  const later = [
+    await makeFollowed('restarted').then(changed(`${ending} + interval '1 minute'`)),
+    await makeFollowed('restarted').then(changed("kind = 'MULTIPLIER', multiplier = 100, expiry_at = null"))
+  ]
+  await endLease(db, 'restarted', LONG_MS)
+  assert.equal((await taken('next')).sort(), soon.sort())
+  const rest = await db('orders').whereIn('id', later).select(db.raw('lease_holder, lease_until - now() as rest'))
+  for (const {
+    lease_holder,
+    rest: { minutes = 0, seconds = 0 }
+  } of rest) {
+    assert.equal(lease_holder, null)
+    assert.ok(minutes * 60 + seconds > 20 && minutes * 60 + seconds <= 60, `${minutes} min ${seconds} s`)
+  }
+  await db('orders')
+    .whereIn('id', later)
+    .update({ lease_until: db.raw('now()') })
+  assert.equal((await taken('next')).sort(), later.sort())
+})
+
 leases('ends without waiting for a row that is being written; that one is taken over all the same', async () => {
   await renewLease(db, 'leaving', LONG_MS)
   const [busy, idle] = [await makeFollowed('leaving'), await makeFollowed('leaving')] as [string, string]

@@ -33,7 +33,7 @@ export interface Settling extends ContractLeases {
 }
 
 export function openSettling(services: WorkerServices): Settling {
-  const { db, log, worker } = services
+  const { db, config, log, worker } = services
   const watched = new Map<string, WatchedContract>()
   const closing = openClosing(services, watched)
   const { close, settle, write } = closing
@@ -70,7 +70,7 @@ export function openSettling(services: WorkerServices): Settling {
     async release() {
       for (const id of [...watched.keys()]) watching.drop(id)
       await Promise.all([closing.written(), ended.stop()])
-      await endLease(db, worker).catch((error: unknown) =>
+      await endLease(db, worker, config.leaseMs).catch((error: unknown) =>
         log.warn({ err: error }, 'the lease could not be ended; it runs out by itself')
       )
     },
