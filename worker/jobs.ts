@@ -105,11 +105,23 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   await settling.renew()
   await acceptAccounts(db, worker)
 
-  const parts = { settling, halts, placing, proving, brokerRequests, databaseClock, webhooks, ticks }
+  const clockJobs = openScheduled(services)
+
+  const parts = {
+    settling,
+    halts,
+    placing,
+    proving,
+    brokerRequests,
+    databaseClock,
+    webhooks,
+    ticks,
+    scheduled: clockJobs
+  }
   const loops: WorkerLoops = startWorkerLoops(services, parts)
   const ignoreHints = await listenForHints(services, parts, loops)
-  const ignorePassedOn = await listenForPassedOn(services, parts)
-  await runScheduled(services)
+  const ignoreServed = await listenForServed(services, parts, loops)
+  await clockJobs.start()
   log.info({ worker }, 'working')
 
   return {
@@ -122,7 +134,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
       // Others take orders of these accounts at once, while what is under way here ends. Until then what they pass on is
       // claimed here: an order whose hint is lost waits for their sweeps.
       placing.stop()
-      ignorePassedOn()
+      ignoreServed()
       await giveUpAccounts(services)
       // The lease holds until all that is under way has ended: without it other workers take these orders over.
       const { lease, ...others } = loops
@@ -164,26 +176,46 @@ async function listenForHints(
   })
 }
 
-/** Takes on what other workers took from the queue for accounts that this one serves; returns what ends it. */
-async function listenForPassedOn(
+/**
+ * Takes orders of accounts that this worker serves, also those that another one took from the queue; returns what ends
+ * it.
+ */
+async function listenForServed(
   { bus, worker }: WorkerServices,
-  { placing, brokerRequests }: WorkerParts
+  { placing, brokerRequests }: WorkerParts,
+  loops: WorkerLoops
 ): Promise<() => void> {
   return bus.listen(channelOf(worker), ({ topic, id }) => {
+    if (topic === 'order.place') loops[topic].wake()
     if (topic === 'claim') placing.claimNow(id)
     if (topic === 'ask') brokerRequests.serve(id)
   })
 }
 
-async function runScheduled(services: WorkerServices): Promise<void> {
+// Scheduled jobs are looked for by themselves so often; they are woken within seconds of falling due (loops.ts).
+const SCHEDULED_POLL_SECONDS = 60
+
+function openScheduled(services: WorkerServices): WorkerParts['scheduled'] & { start(): Promise<void> } {
   const { boss } = services.queue
-  for (const name of Object.keys(scheduled) as ClockQueue[]) {
-    await boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })
-    await boss.work(name, { pollingIntervalSeconds: 10 }, async ([job]) => {
-      const [broken] = violations(queues[name].data, job?.data)
-      if (broken)
-        throw new Error(`The data of the job breaks the schema of its queue: ${broken.path} ${broken.message}`)
-      await scheduled[name](services)
-    })
+  const names = Object.keys(scheduled) as ClockQueue[]
+  const working = new Map<QueueName, string>()
+  return {
+    names,
+    wake(name) {
+      const id = working.get(name)
+      if (id !== undefined) boss.notifyWorker(id)
+    },
+    async start() {
+      for (const name of names) {
+        await boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })
+        const id = await boss.work(name, { pollingIntervalSeconds: SCHEDULED_POLL_SECONDS }, async ([job]) => {
+          const [broken] = violations(queues[name].data, job?.data)
+          if (broken)
+            throw new Error(`The data of the job breaks the schema of its queue: ${broken.path} ${broken.message}`)
+          await scheduled[name](services)
+        })
+        working.set(name, id)
+      }
+    }
   }
 }

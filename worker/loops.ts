@@ -4,6 +4,7 @@ import { TICKS } from '../db/events/ticks.ts'
 import { listWaitingAccounts } from '../db/orders/claiming.ts'
 import { noteClockOffset } from '../db/orders/leases.ts'
 import { keepLineage, noteLineage } from '../db/postgres/lineage.ts'
+import type { QueueName } from '../schemas/jobs.ts'
 import { giveAwayAccounts } from './accounts/account-leases.ts'
 import { renewTokens } from './accounts/renewal.ts'
 import { markCopies, sellMarked } from './copy/closing.ts'
@@ -23,8 +24,11 @@ import { renderDeployments } from './sites/templates.ts'
 import { TICKS_MS, type TickForwarding } from './ticks.ts'
 import type { Webhooks } from './webhooks/run.ts'
 
-// Hints wake these loops; the clock is for hints that were lost.
+// Hints wake the loops of queues; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
+// Queues with little work: one statement for all looks which have any, and their loops look into them so often by themselves.
+const QUIET_QUEUES = ['ask', 'sell', 'copy.fanout', 'copy.close', 'copy.limits', 'template.deploy'] as const
+const QUIET_POLL_MS = 60_000
 // How often a worker checks whether it serves more accounts than others, or some in vain.
 const EVEN_OUT_MS = 10_000
 // Tokens are renewed minutes ahead.
@@ -42,6 +46,8 @@ export interface WorkerParts {
   databaseClock: DatabaseClock
   webhooks: Webhooks
   ticks: TickForwarding
+  /** Jobs that the clock starts. */
+  scheduled: { names: readonly QueueName[]; wake(name: QueueName): void }
 }
 
 export type WorkerLoops = ReturnType<typeof startWorkerLoops>
@@ -49,8 +55,10 @@ export type WorkerLoops = ReturnType<typeof startWorkerLoops>
 /** Starts all loops of a worker. A hint on the channel `WORK` wakes the loop that has the name of its topic. */
 export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
   const { leaseMs, sweepMs } = services.config
-  const { settling, halts, placing, proving, brokerRequests, webhooks, ticks } = parts
+  const { settling, halts, placing, proving, brokerRequests, webhooks, ticks, scheduled } = parts
+  const { db, queue } = services
   const polled = (round: () => Promise<boolean>) => ({ everyMs: QUEUE_POLL_MS, round })
+  const quiet = (round: () => Promise<boolean>) => ({ everyMs: QUIET_POLL_MS, round })
   const setLimits = openLimitSetting(services)
   const loops = startLoops(services, {
     'order.place': polled(async (): Promise<boolean> => {
@@ -60,17 +68,26 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
     }),
     'order.copy': polled(() => placing.takeCopies()),
     'account.prove': polled(() => proving.take()),
-    ask: polled(async () => (await brokerRequests.take('ask')) > 0),
-    sell: polled(async () => (await brokerRequests.take('sell')) > 0),
-    'copy.fanout': polled(() => fanOut(services, placing.copyPace)),
-    'copy.close': polled(async () => (await markCopies(services)) > 0),
+    ask: quiet(async () => (await brokerRequests.take('ask')) > 0),
+    sell: quiet(async () => (await brokerRequests.take('sell')) > 0),
+    'copy.fanout': quiet(() => fanOut(services, placing.copyPace)),
+    'copy.close': quiet(async () => (await markCopies(services)) > 0),
     'copy.sell': polled(async () => (await sellMarked(services, settling)) > 0),
-    'copy.limits': polled(async () => (await changeLimitsOfCopies(services)) > 0),
+    'copy.limits': quiet(async () => (await changeLimitsOfCopies(services)) > 0),
     'copy.limits.set': polled(async () => (await setLimits()) > 0),
     halts: { everyMs: HALTS_MS, round: () => halts.round() },
-    'template.deploy': polled(async () => (await renderDeployments(services)) > 0),
+    'template.deploy': quiet(async () => (await renderDeployments(services)) > 0),
     events: { everyMs: sweepMs, round: openSequencing(services, webhooks.grown) },
     [TICKS]: { everyMs: TICKS_MS, round: () => ticks.round() },
+    queues: polled(async () => {
+      const due = await queue.due(db, [...QUIET_QUEUES, ...scheduled.names])
+      for (const name of due) {
+        const quietly = QUIET_QUEUES.find(each => each === name)
+        if (quietly) loops[quietly].wake()
+        else scheduled.wake(name)
+      }
+      return false
+    }),
     // The clock alone starts the rounds of these.
     sweep: { everyMs: sweepMs, round: () => sweep(services, parts) },
     // Each in a loop of its own: a doubt waits for the broker, and orders and contracts of other accounts do not wait for it.
