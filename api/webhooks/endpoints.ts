@@ -154,7 +154,7 @@ export const rotateWebhookSecret: Operation<{ params: WebhookPath }> = {
   tag: 'Webhooks',
   summary: 'Give a webhook endpoint a new secret',
   description:
-    'The new secret is shown once only, in this answer. For 24 hours requests are signed with both, so that you can change yours at any moment.',
+    'The new secret is shown once only, in this answer. For 24 hours requests are signed with both, so that you can change yours at any moment. Only two secrets sign: another rotation within that time ends the older one at once. Send an Idempotency-Key, so that a repeat after a lost answer is no second rotation.',
   auth: 'key',
   scope: 'webhooks:write',
   params: WebhookPath,
