@@ -266,6 +266,30 @@ trading('that is refused names the id it was sent under; a wait has a deadline',
   assert.is((await refusal(client.waitUntilSettled(orderId, { deadlineMs: 0 }))).code, 'DEADLINE')
 })
 
+trading('is waited for over an outage until the deadline, by attempts longer than their wait', async () => {
+  const { partner, attempts } = await makeClient()
+  const { traderExternalId } = await partner.makeTrader()
+  const onAttempt = (attempt: Attempt) => attempts.push(attempt)
+  // The outage outlasts the deadline of a call.
+  const client = new Client({ baseUrl: relay.address, key: partner.key, deadlineMs: 0, onAttempt })
+  const { orderId } = await client.placeBinary({ traderExternalId, stake: 1, ...contract })
+  relay.lead('http://127.0.0.1:9')
+  relay.cut()
+  attempts.length = 0
+  assert.is((await refusal(client.waitUntilSettled(orderId, { deadlineMs: 500 }))).code, 'DEADLINE')
+  const waited = client.waitUntilSettled(orderId)
+  waited.catch(() => {})
+  await until('attempts without a response', () => attempts.length >= 4, 60_000)
+  relay.lead(harness.address)
+  assert.is((await waited).status, 'CLOSED')
+  const long = { ...contract, duration: 1, durationUnit: 'd' } as const
+  const { orderId: open } = await client.placeBinary({ traderExternalId, stake: 1, ...long })
+  attempts.length = 0
+  const times = { timeoutMs: 2000, deadlineMs: 3000 }
+  assert.is((await refusal(client.waitUntilSettled(open, times))).code, 'DEADLINE')
+  assert.ok(attempts.length > 0 && attempts.every(({ error }) => !error))
+})
+
 trading('is found in lists, page after page', async () => {
   const { partner, client, attempts } = await makeClient()
   const { traderExternalId } = await partner.makeTrader()

@@ -73,7 +73,10 @@ export class Client {
     return this.#place('/v1/orders/multiplier', order, options)
   }
 
-  /** The order as soon as it is CLOSED or FAILED, without polling; throws DEADLINE after `deadlineMs` (ten minutes). */
+  /**
+   * The order as soon as it is CLOSED or FAILED, without polling; also over an outage. Throws DEADLINE when no repeat can begin
+   * within `deadlineMs` (ten minutes).
+   */
   async waitUntilSettled(
     orderId: string,
     { deadlineMs = 600_000, ...options }: CallOptions = {}
@@ -81,13 +84,19 @@ export class Client {
     const until = performance.now() + deadlineMs
     for (;;) {
       const began = performance.now()
-      const wait = Math.max(0, Math.min(30, Math.ceil((until - began) / 1000)))
-      const order = await this.get('/v1/orders/{id}', { ...options, path: { id: orderId }, query: { wait } })
+      const left = Math.max(0, until - began)
+      // A third of an attempt's time is left for the response, so that its time-out does not cut the wait off.
+      const most = Math.floor((options.timeoutMs ?? ATTEMPT_MS) / 1500)
+      const input = { path: { id: orderId }, query: { wait: Math.min(30, most, Math.ceil(left / 1000)) } }
+      const order = await this.get('/v1/orders/{id}', { ...options, ...input, deadlineMs: left }).catch(cause => {
+        if (!(cause instanceof ServiceError && isTemporary(cause, true))) throw cause
+        throw new ServiceError('DEADLINE', { message: `${orderId} after ${deadlineMs} ms: ${cause.message}`, cause })
+      })
       if (order.status === 'CLOSED' || order.status === 'FAILED') return order
       if (performance.now() >= until)
         throw new ServiceError('DEADLINE', { message: `${orderId} is ${order.status} after ${deadlineMs} ms` })
       // A response before the wait was over must not make this a tight loop of requests.
-      await pause(Math.min(until, began + 1000) - performance.now(), options.signal)
+      await pause(Math.max(0, Math.min(until, began + 1000) - performance.now()), options.signal)
     }
   }
 
