@@ -234,6 +234,31 @@ export async function findEventsAt(db: Db, places: readonly EventPlace[]): Promi
   return withOrders(db, found)
 }
 
+/**
+ * Events of a partner by their positions, of `day` or any day before it; those that are not kept are left out. Most are of that day
+ * or the one before, where they are looked for first.
+ */
+export async function findEventsUpTo(
+  db: Db,
+  { partnerId, day, positions }: { partnerId: string; day: number; positions: readonly number[] }
+): Promise<EventRow[]> {
+  if (positions.length === 0) return []
+  const found = await rows<PageRow>(
+    db,
+    sql`with kept as materialized (select min(e.day) - ${DAY_ZERO} as first from events e where e.partner_id = :partnerId)
+     select ${eventColumns}, o.*
+       from unnest(:positions::bigint[]) as p (position) cross join kept
+      cross join lateral (
+         select l.* from generate_series(:day::int, kept.first, -1) as d (day)
+          cross join lateral (select * from events l where l.partner_id = :partnerId and l.day = ${DAY_ZERO} + d.day
+                                 and l.position = p.position limit 1) l
+          limit 1) e
+       left join orders o on o.id = e.subject and o.partner_id = e.partner_id and e.type like 'order.%'`,
+    { partnerId, day, positions: [...positions] }
+  )
+  return withOrders(db, found)
+}
+
 /** The newest position of each partner, for readers of all partners. */
 export async function listLatest(db: Db): Promise<{ partnerId: string; position: number }[]> {
   return rows(db, `select partner_id as "partnerId", position from event_positions`)

@@ -101,6 +101,49 @@ faults('events that the log dropped are counted as missed, and those after them 
   assert.is(missedEvents, 1)
 })
 
+faults('what a worker had open of several days is sent by the next one', async () => {
+  const { partner, receiver, webhookId, enable } = await behind()
+  const { partnerId } = partner
+  for (let made = 0; made < 2; made++) await partner.makeTrader()
+  const logged = () => db('events').where({ partner_id: partnerId }).orderBy('position', 'desc')
+  await until('all of them in the log', async () => {
+    await sequenceAll(db)
+    return (await logged()).length === 4
+  })
+  const [newest, yesterday, older] = (await logged()).map(({ position }) => position)
+  // As of an endpoint that was disabled for a week.
+  await db.raw(`select make_day_partitions('events', current_date - 7, current_date)`)
+  for (const [position, days] of [
+    [older, 7],
+    [yesterday, 1]
+  ])
+    await db('events')
+      .where({ partner_id: partnerId, position })
+      .update({ day: db.raw('day - ?::int', [days]) })
+  await db('webhook_endpoints')
+    .where({ id: webhookId })
+    .update({ day: db.raw('day - 7') })
+  const held: (() => void)[] = []
+  receiver.respond = ({ event }, response) => {
+    if (event.position === newest) response.writeHead(204).end()
+    else held.push(() => response.destroy())
+  }
+  await enable()
+  await until('the newest', async () => (await deliveriesOf(partner, webhookId)).length === 1, WAIT_MS)
+  assert.is(held.length, 2)
+  receiver.respond = (_received, response) => response.writeHead(204).end()
+  const from = receiver.book.length
+  // As after a kill.
+  await db('webhook_endpoints')
+    .where({ id: webhookId })
+    .update({ worker: 'killed', lease: db.raw('lease + 1') })
+  await until('the others', async () => (await deliveriesOf(partner, webhookId)).length === 3, WAIT_MS)
+  const again = receiver.book.slice(from).map(({ event }) => event.position)
+  assert.equal(again.sort(), [older, yesterday].sort())
+  assert.is((await shown(partner, webhookId)).missedEvents, 0)
+  for (const end of held) end()
+})
+
 faults('a day of attempts without its partition is made', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)

@@ -1,5 +1,5 @@
 // What endpoints read of the database besides the newest events: events that waited, rows that wait, replays.
-import { type EventPlace, type EventRow, findEventsAt } from '../../db/events/read.ts'
+import { type EventPlace, type EventRow, findEventsAt, findEventsUpTo } from '../../db/events/read.ts'
 import { stepReplay } from '../../db/webhooks/deliveries.ts'
 import { listPending } from '../../db/webhooks/outcomes.ts'
 import type { WorkerServices } from '../services.ts'
@@ -45,9 +45,9 @@ export function openLoading(
   }
 
   return {
-    /** The events at some places; those that are not kept are left out. */
-    async now(places: EventPlace[]): Promise<DeliverableEvent[]> {
-      return (await findEventsAt(db, places)).map(entry)
+    /** What the last holder of an endpoint had open; what is not kept is left out. Days may lie between the first and the last. */
+    async open(of: Parameters<typeof findEventsUpTo>[1]): Promise<DeliverableEvent[]> {
+      return (await findEventsUpTo(db, of)).map(entry)
     },
     /** One event, read together with others of this moment; undefined when it is not kept. */
     later(place: EventPlace): Promise<DeliverableEvent | undefined> {

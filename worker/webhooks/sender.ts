@@ -220,14 +220,13 @@ export class Sender {
       endpoint.block('SECRET_UNREADABLE', UNREADABLE_PAUSE_MS + now)
     }
     // What its last holder had under way, or had read.
-    const places = row.gaps.map(position => ({ partnerId: row.partner_id, day: row.day - 1, position }))
-    const open = await this.#load.now(places)
+    const open = await this.#load.open({ partnerId: row.partner_id, day: row.day, positions: row.gaps })
     endpoint.add(
       open.sort((a, b) => a.position - b.position),
       { position: row.position, day: row.day },
       now
     )
-    if (open.length < places.length) endpoint.miss(places.length - open.length)
+    if (open.length < row.gaps.length) endpoint.miss(row.gaps.length - open.length)
     await loadPending(this.#services, endpoint)
     this.#held.set(row.id, held)
     const others = this.#ofPartner.get(row.partner_id) ?? new Set()
