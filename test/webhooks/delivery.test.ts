@@ -186,5 +186,30 @@ sending('of one event again is requested by its attempt', async () => {
   assert.equal([listed[0].deliveryId, listed[0].replay], [body.deliveryId, true])
 })
 
+sending('goes on after an event was tried again before its first failure could be written', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  await partner.makeTrader()
+  await until('an attempt', async () => (await deliveriesOf(partner, webhookId)).length === 1, WAIT_MS)
+  receiver.respond = (_received, response) => response.writeHead(500).end()
+  const holding = await db.transaction()
+  try {
+    await holding('webhook_endpoints').where({ id: webhookId }).forUpdate()
+    await partner.makeTrader()
+    await until('the event again', () => receiver.book.length === 3, WAIT_MS)
+    // As when a primary is lost, or after a statement's time.
+    const broken = await db.raw(
+      `select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and wait_event_type = 'Lock' and query like '%webhook_endpoints%'`
+    )
+    assert.is(broken.rows.length, 1)
+  } finally {
+    await holding.rollback()
+  }
+  receiver.respond = (_received, response) => response.writeHead(204).end()
+  const failures = async () => (await deliveriesOf(partner, webhookId, { status: 'RETRYING' })).length === 2
+  await until('both failures', failures, WAIT_MS)
+})
+
 sending.after(closeAll)
 sending.run()

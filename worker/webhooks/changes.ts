@@ -54,12 +54,12 @@ export class UnwrittenChanges {
     return changes
   }
 
-  /** What could not be written, to be written again. */
+  /** What could not be written, to be written again. Each row once: what has become of it since is all that counts. */
   putBack({ pending, done, attempts, ended: requests }: Changes): void {
     const newer = this.#changes
-    const ended = new Set(newer.done)
+    const changed = new Set([...newer.done, ...newer.pending.map(({ position }) => position)])
     this.#changes = {
-      pending: [...pending.filter(({ position }) => !ended.has(position)), ...newer.pending],
+      pending: [...pending.filter(({ position }) => !changed.has(position)), ...newer.pending],
       done: [...done, ...newer.done],
       attempts: [...attempts, ...newer.attempts],
       ended: [...requests, ...newer.ended]
