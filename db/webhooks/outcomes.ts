@@ -58,8 +58,8 @@ export interface AttemptRow {
 export interface Outcomes {
   progress: Progress[]
   pending: PendingRow[]
-  /** Rows of webhook_pending that are done. */
-  done: { endpointId: string; position: number }[]
+  /** Rows of webhook_pending that are done, with the ids that they have had; under another id an event is to be sent again. */
+  done: { endpointId: string; position: number; rows: string[] }[]
   attempts: AttemptRow[]
 }
 
@@ -103,8 +103,8 @@ export async function writeOutcomes(
          set attempts = excluded.attempts, next_at = excluded.next_at, delivery_id = excluded.delivery_id, replay = excluded.replay
      ), gone as (
        delete from webhook_pending w
-        using jsonb_to_recordset(:done::jsonb) as d ("endpointId" text, position bigint) join held on held.id = d."endpointId"
-        where w.endpoint_id = d."endpointId" and w.position = d.position
+        using jsonb_to_recordset(:done::jsonb) as d ("endpointId" text, position bigint, rows uuid[]) join held on held.id = d."endpointId"
+        where w.endpoint_id = d."endpointId" and w.position = d.position and w.delivery_id = any(d.rows)
      ), logged as (
        ${inserted} join held on held.id = a."endpointId"
      )

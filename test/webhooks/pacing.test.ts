@@ -238,6 +238,24 @@ reading('passes over them where they were open at the worker that held the endpo
   assert.is(endpoint.room(0), 2 * FIRST_WINDOW)
 })
 
+reading('takes an event that is to be sent again right after it ended, and not the row that it had', () => {
+  const endpoint = endpointWith(1)
+  fail(endpoint, 0)
+  const [row] = write(endpoint, 0)?.pending ?? []
+  assert.ok(row)
+  const item = endpoint.next(6000) as Item
+  endpoint.begin(item, 6000)
+  endpoint.end(item, 'd', delivered(10), 6000)
+  endpoint.beginLoading(6000)
+  // Read before its end was written.
+  endpoint.load([row], 6000)
+  assert.is(endpoint.next(60_000), undefined)
+  write(endpoint, 6000)
+  const again = { ...row, deliveryId: 'again', attempts: 0, replay: true, nextMs: 0 }
+  endpoint.load([again], 6000)
+  assert.is(endpoint.next(6000)?.deliveryId, 'again')
+})
+
 windows('is that of a slow endpoint once a response took more than a second', () => {
   const endpoint = endpointWith(2)
   endpoint.end(sendNext(endpoint, 0), 'd', delivered(SLOW_MS / 2), 1000)

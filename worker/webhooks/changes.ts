@@ -7,7 +7,8 @@ import type { DeliveryResponse } from './request.ts'
 /** What has changed since it was written last. */
 export interface Changes {
   pending: PendingRow[]
-  done: number[]
+  /** Rows that are over, by position and the ids that they have had. */
+  done: { position: number; rows: string[] }[]
   attempts: AttemptRow[]
   /** One for each request that ended. */
   ended: EndedRequest[]
@@ -57,7 +58,7 @@ export class UnwrittenChanges {
   /** What could not be written, to be written again. Each row once: what has become of it since is all that counts. */
   putBack({ pending, done, attempts, ended: requests }: Changes): void {
     const newer = this.#changes
-    const changed = new Set([...newer.done, ...newer.pending.map(({ position }) => position)])
+    const changed = new Set([...newer.done, ...newer.pending].map(({ position }) => position))
     this.#changes = {
       pending: [...pending.filter(({ position }) => !changed.has(position)), ...newer.pending],
       done: [...done, ...newer.done],
@@ -72,7 +73,7 @@ export class UnwrittenChanges {
 
   /** The item is over, and so is its row. */
   over(item: Item): void {
-    if (item.stored) this.#changes.done.push(item.position)
+    if (item.stored) this.#changes.done.push({ position: item.position, rows: item.rows })
     // A row that was to be written would come after its end.
     this.#drop(item)
   }
@@ -83,6 +84,7 @@ export class UnwrittenChanges {
     const { deliveryId, position, day, eventId, type, subject, attempts, replay } = item
     // A failed attempt is listed by itself; the one after it is by the time at which it is made.
     if (attempts > 0) item.deliveryId = null
+    item.rows.push(deliveryId)
     this.#drop(item)
     this.#changes.pending.push({
       endpointId: this.#owner.id,

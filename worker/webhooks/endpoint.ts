@@ -8,7 +8,7 @@ import type { HeldRow } from '../../db/webhooks/leases.ts'
 import type { AttemptRow, PendingRow, Progress } from '../../db/webhooks/outcomes.ts'
 import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
 import { type Changes, UnwrittenChanges } from './changes.ts'
-import { type Item, Items, itemOf, itemOfRow } from './items.ts'
+import { type Item, Items, isAdded, itemOf, itemOfRow } from './items.ts'
 import type { DeliveryResponse } from './request.ts'
 import { delayAfter, GIVEN_UP_MS, MAX_ATTEMPTS, probeDelay } from './schedule.ts'
 import type { DeliverableEvent } from './tail.ts'
@@ -149,16 +149,22 @@ export class Endpoint {
     this.#items.forgetEnded(now)
   }
 
-  /** Rows of webhook_pending that may be new; the times of those known are taken over where they are earlier. */
+  /** Rows of webhook_pending that may be new; the times of those known are taken over where they are to be sent again. */
   load(rows: readonly PendingRow[], now: number): void {
     for (const row of rows) {
       const dueAt = now + Math.max(0, row.nextMs)
       const known = this.#items.waiting.get(row.position)
       if (known) {
-        if (row.replay && !known.sending) Object.assign(known, { dueAt, replay: true, deliveryId: row.deliveryId })
+        if (!isAdded(row, known.rows)) continue
+        // One whose request is under way is read again once that has ended.
+        if (known.sending) this.version = -1
+        else {
+          known.rows.push(row.deliveryId)
+          Object.assign(known, { dueAt, replay: true, deliveryId: row.deliveryId })
+        }
         continue
       }
-      if (!this.#items.passed(row.position)) this.#items.add(itemOfRow(row, dueAt))
+      if (!this.#items.passed(row)) this.#items.add(itemOfRow(row, dueAt))
     }
     this.#makeRoom(now)
   }

@@ -22,6 +22,8 @@ export interface Item {
   dueAt: number
   /** It has a row in webhook_pending. */
   stored: boolean
+  /** The delivery ids that its row has had: under another one it is a row that was added since. */
+  rows: string[]
   sending: boolean
   /** Of its request, ms; whether as many were under way as may be, and whether the endpoint was quick. */
   begunAt: number
@@ -40,8 +42,8 @@ export class Items {
   readonly waiting = new Map<number, Item>()
   /** The items of each record, by position. */
   readonly #bySubject = new Map<string, Item[]>()
-  /** When rows ended here: one that is read now may have ended meanwhile. */
-  readonly #ended = new Map<number, number>()
+  /** When rows ended here, and their ids: one that is read now may have ended meanwhile. */
+  readonly #ended = new Map<number, { at: number; rows: string[] }>()
 
   /** Adds an item to those that were read, or to those with a row. */
   add(item: Item): void {
@@ -61,7 +63,7 @@ export class Items {
     const same = this.#bySubject.get(item.subject)?.filter(other => other !== item) ?? []
     if (same.length > 0) this.#bySubject.set(item.subject, same)
     else this.#bySubject.delete(item.subject)
-    if (item.stored) this.#ended.set(item.position, now)
+    if (item.stored) this.#ended.set(item.position, { at: now, rows: item.rows })
   }
 
   /** The item gets a row. */
@@ -100,12 +102,13 @@ export class Items {
 
   /** Forgets what ended longer ago than rows are read. */
   forgetEnded(now: number): void {
-    for (const [position, at] of this.#ended) if (at < now - ENDED_MS) this.#ended.delete(position)
+    for (const [position, { at }] of this.#ended) if (at < now - ENDED_MS) this.#ended.delete(position)
   }
 
   /** Whether a row that is read now is open without one, or has ended meanwhile. */
-  passed(position: number): boolean {
-    return this.#ended.has(position) || this.open.has(position)
+  passed(row: PendingRow): boolean {
+    const ended = this.#ended.get(row.position)
+    return this.open.has(row.position) || (ended !== undefined && !isAdded(row, ended.rows))
   }
 
   /** No earlier event of its record is open. */
@@ -113,6 +116,10 @@ export class Items {
     return this.#bySubject.get(item.subject)?.[0] === item
   }
 }
+
+/** Whether a row is none of those that an item has had: its event is to be sent again. */
+export const isAdded = ({ replay, deliveryId }: PendingRow, rows: readonly string[]): boolean =>
+  replay && !rows.includes(deliveryId)
 
 // No request for it is under way.
 const UNSENT = { sending: false, begunAt: 0, full: false, quick: false }
@@ -131,6 +138,7 @@ export function itemOf(entry: DeliverableEvent, now: number): Item {
     deliveryId: null,
     dueAt: now,
     stored: false,
+    rows: [],
     ...UNSENT,
     entry
   }
@@ -150,6 +158,7 @@ export function itemOfRow(row: PendingRow, dueAt: number): Item {
     deliveryId: attempts === 0 || replay ? row.deliveryId : null,
     dueAt,
     stored: true,
+    rows: [row.deliveryId],
     ...UNSENT,
     entry: undefined
   }

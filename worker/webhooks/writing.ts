@@ -105,9 +105,7 @@ export class OutcomeWriting {
     const outcomes: Outcomes = {
       progress: taken.map(({ progress }) => progress),
       pending: taken.flatMap(({ changes }) => changes.pending),
-      done: taken.flatMap(({ endpoint, changes }) =>
-        changes.done.map(position => ({ endpointId: endpoint.id, position }))
-      ),
+      done: taken.flatMap(({ endpoint, changes }) => changes.done.map(done => ({ endpointId: endpoint.id, ...done }))),
       attempts: taken.flatMap(({ changes }) => changes.attempts)
     }
     const held = await writeOutcomes(db, worker, outcomes).catch(async (error: unknown) => {
