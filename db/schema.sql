@@ -1865,14 +1865,16 @@ AS $function$
     declare
       day date := first;
       made int := 0;
+      part text;
     begin
       perform check_day_partitions(parent);
       -- Several processes may find at once that a day is missing.
       perform pg_advisory_xact_lock(hashtext('day partitions of ' || parent));
       while day <= last loop
-        if to_regclass(parent || '_' || to_char(day, 'YYYYMMDD')) is null then
-          execute format('create table %I partition of %I for values from (%L) to (%L)',
-            parent || '_' || to_char(day, 'YYYYMMDD'), parent, day, day + 1);
+        part := parent || '_' || to_char(day, 'YYYYMMDD');
+        if to_regclass(part) is null then
+          execute format('create table %I (like %I including all)', part, parent);
+          execute format('alter table %I attach partition %I for values from (%L) to (%L)', parent, part, day, day + 1);
           made := made + 1;
         end if;
         day := day + 1;

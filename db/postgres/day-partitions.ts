@@ -16,6 +16,9 @@ const NO_PARTITION = '23514'
 /** Whether a statement failed because the table lacks the partition of a row. */
 export const lacksPartition = (error: unknown): boolean => (error as { code?: unknown })?.code === NO_PARTITION
 
+// SQLSTATE lock_not_available.
+const BEING_READ = '55P03'
+
 interface DayOptions {
   /** An advisory lock to take first: that of the table's writer. */
   lock?: number
@@ -43,16 +46,22 @@ export async function dropDays(
   { keepDays, lock }: { keepDays: number; lock?: number }
 ): Promise<number> {
   for (let dropped = 0; ; dropped++) {
-    const day = await db.transaction(async trx => {
-      await trx.raw(`set local lock_timeout = ${DROP_WAIT_MS}`)
-      if (lock !== undefined) await trx.raw('select pg_advisory_xact_lock(?)', [lock])
-      const [found] = await rows<{ day: string | null }>(
-        trx,
-        `select drop_day_partition(:table, ${TODAY} - :keepDays::int)::text as day`,
-        { table, keepDays }
-      )
-      return found?.day ?? null
-    })
+    const day = await db
+      .transaction(async trx => {
+        await trx.raw(`set local lock_timeout = ${DROP_WAIT_MS}`)
+        if (lock !== undefined) await trx.raw('select pg_advisory_xact_lock(?)', [lock])
+        const [found] = await rows<{ day: string | null }>(
+          trx,
+          `select drop_day_partition(:table, ${TODAY} - :keepDays::int)::text as day`,
+          { table, keepDays }
+        )
+        return found?.day ?? null
+      })
+      .catch((error: { code?: unknown }) => {
+        // What else housekeeping does must not wait for who reads for hours.
+        if (error.code === BEING_READ) return null
+        throw error
+      })
     if (day === null) return dropped
   }
 }

@@ -73,7 +73,8 @@ export const migrations: readonly string[] = [
   '0083_cheaper_triggers',
   '0086_day_traders',
   '0088_restored_beside',
-  '0091_spending_of_calls'
+  '0091_spending_of_calls',
+  '0095_days_beside_readers'
 ]
 
 /** The encoding that the database needs. */

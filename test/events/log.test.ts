@@ -117,6 +117,36 @@ log('keeps the events of a record in order while a sequencer is held up', async 
   )
 })
 
+log('is written and read while a transaction that has read it stays open, and the days ahead are made', async () => {
+  const partner = await harness.makePartner()
+  await sequenceAll(db)
+  const partition = async (offset: number) =>
+    `events_${(await db.raw(`select to_char((now() at time zone 'UTC')::date + ?::int, 'YYYYMMDD') as day`, [offset])).rows[0].day}`
+  const last = await partition(3)
+  await db.raw(`drop table ${last}`)
+  // As a dump does for hours.
+  const reading = await db.transaction()
+  try {
+    await reading.raw('select count(*) from events')
+    assert.is(await makeEventDays(db), 1)
+    await partner.makeTrader()
+    await sequenceAll(db)
+    assert.is((await readAll(partner)).events.length, 2)
+  } finally {
+    await reading.rollback()
+  }
+  // Its rows are found by the same keys as those of other days.
+  const keysOf = async (table: string) =>
+    (
+      await db.raw(
+        `select pg_get_indexdef(indexrelid) like '%UNIQUE%' as single, indkey::text as columns, i.inhparent::regclass::text as parent
+           from pg_index left join pg_inherits i on i.inhrelid = indexrelid where indrelid = ?::regclass order by 2`,
+        [table]
+      )
+    ).rows
+  assert.equal(await keysOf(last), await keysOf(await partition(0)))
+})
+
 log('takes nothing of a transaction that is rolled back', async () => {
   const partner = await harness.makePartner()
   const events = await since(partner, async () => {
@@ -279,6 +309,10 @@ reading('keeps events for so many days, and returns 410 for older cursors', asyn
     [1, 2, 3]
   )
   assert.is(await dropEventDays(db, 7), 0)
+  const dumping = await db.transaction()
+  await dumping.raw('select count(*) from events')
+  assert.is(await dropEventDays(db, 6), 0, 'a day that is being read stays')
+  await dumping.rollback()
   assert.is(await dropEventDays(db, 6), 1)
   const { events } = await readAll(partner)
   assert.equal(
