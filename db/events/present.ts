@@ -100,11 +100,14 @@ const notEnded = {
   error_message: null
 } as const
 
+// What the broker's state of the contract says, after its purchase.
+const notStated = { commission: null, markup: null } as const
+
 function orderData(type: EventRow['type'], order: OrderRow, facts: EventFacts): object {
   if (type === 'order.closed') return presentEntry(order)
-  if (type === 'order.opened') return presentEntry({ ...order, ...notEnded, status: 'OPEN' })
+  if (type === 'order.opened') return presentEntry({ ...order, ...notEnded, ...notStated, status: 'OPEN', ...facts })
   const { retryable, ...then } = facts
-  const entry = presentEntry({ ...order, ...notEnded, ...then, opened_at: date(facts.opened_at) })
+  const entry = presentEntry({ ...order, ...notEnded, ...notStated, ...then, opened_at: date(facts.opened_at) })
   return type === 'order.failed' ? { ...entry, retryable } : entry
 }
 

@@ -74,7 +74,8 @@ export const migrations: readonly string[] = [
   '0086_day_traders',
   '0088_restored_beside',
   '0091_spending_of_calls',
-  '0095_days_beside_readers'
+  '0095_days_beside_readers',
+  '0096_opened_as_it_was'
 ]
 
 /** The encoding that the database needs. */

@@ -62,7 +62,8 @@ orders('are opened without a result and then closed, for a tick contract too', a
   assert.equal([opened?.type, closed?.type], ['order.opened', 'order.closed'])
   const entry = await entryOf(body.orderId)
   assert.equal(closed?.data, entry)
-  assert.equal(opened?.data, { ...entry, status: 'OPEN', pnl: null, entryPrice: null, exitPrice: null, closedAt: null })
+  const unknown = { pnl: null, entryPrice: null, exitPrice: null, closedAt: null, markup: null, commission: null }
+  assert.equal(opened?.data, { ...entry, status: 'OPEN', ...unknown })
   assert.is(closed?.position, Number(opened?.position) + 1)
 })
 
@@ -79,6 +80,38 @@ orders('are the same for a contract that is sold, and for a multiplier', async (
   const events = await eventsOf(traderExternalId, 4)
   assert.equal(typesOf(events).slice(2), ['order.opened', 'order.closed'])
   assert.equal(events[3]?.data, await entryOf(multiplier.body.orderId))
+})
+
+orders('keep what was known at their moment, whatever is known of the contract later', async () => {
+  const { traderExternalId } = await partner.makeTrader()
+  const multiplier = {
+    traderExternalId,
+    asset: 'R_100',
+    direction: 'up',
+    stake: 10,
+    multiplier: 100,
+    stopLoss: 8,
+    takeProfit: 900
+  }
+  const { body } = await partner.call(placeMultiplierOrder, { body: { ...multiplier, clientOrderId: randomUUID() } })
+  const row = () => db('orders').where({ id: body.orderId })
+  const [opened] = await eventsOf(traderExternalId, 1)
+  const { stopLoss, takeProfit, commission, markup } = opened?.data ?? {}
+  assert.equal(
+    { stopLoss, takeProfit, commission, markup },
+    { stopLoss: 8, takeProfit: 900, commission: null, markup: null }
+  )
+  await markUnsettled(db, { id: body.orderId, why: ['a test'] })
+  await sequenceAll(db)
+  const [, review] = await eventsOf(traderExternalId, 2)
+  // The broker states limits that the trader has changed, and what it charges.
+  await row().update({ stop_loss: 3, take_profit: null, commission: 1.5, markup: 0.25 })
+  assert.equal(await eventsOf(traderExternalId, 2), [opened, review])
+  await row().update({ phase: 'failed', error_code: 'MARKET_CLOSED', commission: null, markup: null })
+  await sequenceAll(db)
+  const failed = (await eventsOf(traderExternalId, 3))[2]
+  await row().update({ phase: 'open', stop_loss: 4, commission: 2, markup: 0.5 })
+  assert.equal((await eventsOf(traderExternalId, 3))[2], failed)
 })
 
 orders('are failed at each attempt that fails, and opened when a later one succeeds', async () => {
