@@ -117,6 +117,20 @@ log('keeps the events of a record in order while a sequencer is held up', async 
   )
 })
 
+log("has each event by its id, also those of a day that the database's clock was wrongly ahead", async () => {
+  const partner = await harness.makePartner()
+  await sequenceAll(db)
+  // As after a step of the clock that was undone: days never go back.
+  await db.raw(`update event_epoch set day = day + 10`)
+  await makeEventDays(db)
+  await partner.makeTrader()
+  await sequenceAll(db)
+  const { events } = await readAll(partner)
+  assert.is(events.length, 2)
+  for (const event of events) assert.equal((await partner.call(getEvent, { params: { id: event.id } })).body, event)
+  await db.raw(`update event_epoch set day = day - 10`)
+})
+
 log('is written and read while a transaction that has read it stays open, and the days ahead are made', async () => {
   const partner = await harness.makePartner()
   await sequenceAll(db)
