@@ -3,6 +3,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
+import type { EventRow } from '../../db/events/read.ts'
 import { sequenceEvents } from '../../db/events/sequence.ts'
 import { FAILING_FROM, OLD_SECRET_HOURS } from '../../db/webhooks/endpoints.ts'
 import { type HeldRow, renewSender } from '../../db/webhooks/leases.ts'
@@ -16,6 +17,7 @@ import type { Item } from '../../worker/webhooks/items.ts'
 import { type DeliveryResponse, openRequests } from '../../worker/webhooks/request.ts'
 import { GIVEN_UP_MS, MAX_ATTEMPTS } from '../../worker/webhooks/schedule.ts'
 import { Sender } from '../../worker/webhooks/sender.ts'
+import { DeliveryTail, entryOf } from '../../worker/webhooks/tail.ts'
 import type { Bounds } from '../../worker/webhooks/under-way.ts'
 import { FIRST_WINDOW, MAX_WINDOW, SendWindow, SHORTEST_MS, SLOW_MS } from '../../worker/webhooks/window.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -236,6 +238,21 @@ reading('passes over them where they were open at the worker that held the endpo
   assert.is(endpoint.room(0), 0)
   endpoint.load([{ ...waitingAt(1), subject: 'ord_held' }], 0)
   assert.is(endpoint.room(0), 2 * FIRST_WINDOW)
+})
+
+reading('is read for several endpoints of a partner at once from the first time on', async () => {
+  const { db, config } = harness.services
+  const { partnerId, makeTrader } = await harness.makePartner()
+  await makeTrader()
+  while ((await sequenceEvents(db)).count > 0);
+  const entry = (row: EventRow) => entryOf(row, config, () => {})
+  const tail = new DeliveryTail(db, partnerId, entry)
+  const read = (position: number) => tail.read({ position, day: 0, limit: 1, types: null })
+  const found = await Promise.all([read(1), read(0)])
+  assert.equal(
+    found.map(({ entries }) => entries.map(({ position }) => position)),
+    [[2], [1]]
+  )
 })
 
 reading('takes an event that is to be sent again right after it ended, and not the row that it had', () => {

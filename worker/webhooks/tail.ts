@@ -185,8 +185,8 @@ export class DeliveryTail {
           types: types ? [...types] : undefined
         })
       } catch (error) {
-        // Endpoints go on where the database has them, whatever the epoch.
-        if (!again || !(error instanceof PointExpired) || error.state.epoch === this.#epoch) throw error
+        // Endpoints go on where the database has them, whatever the epoch. Another reading may have found out about it meanwhile.
+        if (!again || !(error instanceof PointExpired) || error.state.epoch === point.epoch) throw error
         this.#epoch = error.state.epoch
       }
     }
