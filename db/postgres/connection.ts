@@ -119,6 +119,21 @@ function breakOnLostReplication(client: pg.Client): void {
   })
 }
 
+// SQLSTATE read_only_sql_transaction.
+const READ_ONLY = '25006'
+
+/**
+ * Has the pool replace a connection that was refused a write. It began while the database, the role or the server had
+ * default_transaction_read_only on, and would keep that after it was reset.
+ */
+function replaceReadOnly(client: pg.Client): void {
+  const { connection } = client as unknown as { connection: NodeJS.EventEmitter }
+  connection.on('errorMessage', (message: { code?: string }) => {
+    // knex checks this before it lends a connection.
+    if (message.code === READ_ONLY) Object.assign(client, { __knex__disposed: 'it began read-only' })
+  })
+}
+
 /**
  * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after 10 s, an idle
  * transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that does not even report
@@ -150,6 +165,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
       afterCreate(client: pg.Client, done: () => void) {
         const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
         breakOnLostReplication(client)
+        replaceReadOnly(client)
         if (limits) stream.setTimeout(limits.silenceMs, () => stream.destroy(silent(limits.silenceMs)))
         done()
       }

@@ -260,6 +260,27 @@ meaning('means the same on the connections of the queue', async () => {
   }
 })
 
+const frozen = suite('a database that takes no writes for a while')
+
+frozen('takes them again from pools that were refused, once its default is reset', async () => {
+  const name = 'default_transaction_read_only'
+  const there = await openDatabaseWith(`${name} = on`)
+  const pools = [1, 2].map(() => openDatabase({ url: there, pool: 1, name: 'test' }))
+  onClose(() => Promise.all(pools.map(pool => pool.destroy())))
+  const make = (pool: Db, table: string) => rows(pool, `create table ${table} (id int)`)
+  const writes: ((table: string) => Promise<unknown>)[] = [
+    table => make(pools[0] as Db, table),
+    table => (pools[1] as Db).transaction(trx => make(trx, table))
+  ]
+  for (const [index, write] of writes.entries()) {
+    const error = await write(`early_${index}`).catch((cause: unknown) => cause)
+    assert.is((error as { code?: string }).code, '25006')
+    assert.ok(isUnavailable(error))
+  }
+  await db.raw(`alter database ?? reset ${name}`, [new URL(there).pathname.slice(1)])
+  for (const [index, write] of writes.entries()) await write(`late_${index}`)
+})
+
 const address = suite('an address with settings of its own')
 
 const limits = `current_setting('statement_timeout') as statement, current_setting('lock_timeout') as lock,
@@ -373,4 +394,4 @@ attempts('leaves no connection and no timer behind', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, meaning, address, encoding, attempts, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, meaning, frozen, address, encoding, attempts, patience]) tests.run()
