@@ -30,7 +30,7 @@ const log = openLog({ level: config.logLevel, name: 'worker' })
 const stopping = stopOn(log)
 warnOfSettings(config, 'worker', log)
 const worker = newProcessName()
-const { close, ...store } = await openStore(config, { name: 'worker', log })
+const { close, ...store } = await openStore(config, { name: 'worker', log, writes: true })
 const testBroker = await openTestBroker({
   config,
   databaseUrl: store.url,

@@ -45,7 +45,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
   const found: Finding[] = []
   try {
     const requestedAt = Date.now()
-    const { majorVersion, now, encoding } = await reachDatabase(place.url)
+    const { majorVersion, now, encoding, readOnly, unfit, unlimited } = await reachDatabase(place.url)
     const skewMs = Math.abs(now.getTime() - (requestedAt + Date.now()) / 2)
     found.push(checkVersion(majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'), checkSkew(skewMs))
     if (encoding !== UTF8)
@@ -54,6 +54,17 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
           'encoding',
           `${encoding}: names of other letters are refused, or lengths are those of bytes`,
           `dump it, and restore it into a database of ${UTF8}`
+        )
+      )
+    if (readOnly !== undefined)
+      found.push(fail('writes', readOnly, 'name the primary in DATABASE_URL, or reset that setting'))
+    for (const reason of unfit) found.push(fail('sessions', reason, 'no process of ours starts before that'))
+    if (unlimited)
+      found.push(
+        warn(
+          'sessions',
+          'a pooler drops the time limits of our sessions: one that is stuck holds others up for ever',
+          'set lock_timeout to 10s, statement_timeout and idle_in_transaction_session_timeout to 30s for the role'
         )
       )
     const route = await checkRoute(place.url)

@@ -42,10 +42,13 @@ export async function locateDatabase(
 }
 
 /**
- * Opens the store. Throws UNAVAILABLE when the database does not respond, ConfigError when it is not migrated or sealed
- * under other keys.
+ * Opens the store. Throws UNAVAILABLE when the database does not respond, or takes no writes and `writes` is set; ConfigError when it
+ * is not migrated, sealed under other keys, or no place for our statements.
  */
-export async function openStore(config: Config, options: { name: string; log?: Log }): Promise<Store> {
+export async function openStore(
+  config: Config,
+  options: { name: string; log?: Log; writes?: boolean }
+): Promise<Store> {
   const vault = openVault(tokenKeysOf(config))
   const { url, stop } = await locateDatabase(config, message => options.log?.info(message))
   const db = openDatabase({ url, pool: config.databasePool, ...options })
@@ -54,9 +57,14 @@ export async function openStore(config: Config, options: { name: string; log?: L
     await stop()
   }
   try {
-    const { majorVersion } = await reachDatabase(url)
-    if (majorVersion < OLDEST_VERSION)
-      throw new ConfigError(`DATABASE_URL names PostgreSQL ${majorVersion}; this needs ${OLDEST_VERSION} or later`)
+    const reached = await reachDatabase(url)
+    if (reached.majorVersion < OLDEST_VERSION)
+      throw new ConfigError(
+        `DATABASE_URL names PostgreSQL ${reached.majorVersion}; this needs ${OLDEST_VERSION} or later`
+      )
+    const [unfit] = reached.unfit
+    if (unfit !== undefined) throw new ConfigError(unfit)
+    if (options.writes && reached.readOnly !== undefined) throw new ApiError('UNAVAILABLE', reached.readOnly)
     const schema = await migrationStatus(db)
     refuseSchema(schema)
     if (schema.newer.length > 0)

@@ -35,38 +35,44 @@ interface DatabaseOptions {
 }
 
 /** For the `options` of a connection. */
+export const LOCK_LIMIT = '-c lock_timeout=10000'
+
+/** For the `options` of a connection. */
 export const WITHOUT_STATEMENT_TIMEOUT = '-c statement_timeout=0'
 
-/**
- * For the `options` of a connection: a commit is acknowledged when it is on disk, and on a synchronous standby where there
- * is one, whatever the server's, the database's or the role's default is. A purchase leaves after such a commit.
- */
-const DURABLE = '-c synchronous_commit=on'
+/** A commit is acknowledged when it is on disk, and on a synchronous standby where there is one. A purchase leaves after such a commit. */
+const DURABLE = { synchronous_commit: 'on' }
 
 /**
- * For the `options` of a connection: what our statements mean, whatever the server's, the database's or the role's defaults are.
- * A guard that waits for a lock and then reads what the other has written relies on read committed, a date with an interval on
- * UTC, the client's parsers on how dates, bytes and floats are written.
+ * What our statements mean. A guard that waits for a lock and then reads what the other has written relies on read committed, a date
+ * with an interval on UTC, the client's parsers on how dates, intervals, bytes and floats are written, a list with a null in it on
+ * that null.
  */
-const MEANING = [
-  'default_transaction_isolation=read\\ committed',
-  'TimeZone=UTC',
-  'DateStyle=ISO,MDY',
-  'bytea_output=hex',
-  'extra_float_digits=1',
-  'standard_conforming_strings=on'
-]
-  .map(setting => `-c ${setting}`)
+const MEANING = {
+  default_transaction_isolation: 'read committed',
+  TimeZone: 'UTC',
+  DateStyle: 'ISO, MDY',
+  IntervalStyle: 'postgres',
+  bytea_output: 'hex',
+  extra_float_digits: '1',
+  standard_conforming_strings: 'on',
+  array_nulls: 'on',
+  transform_null_equals: 'off'
+}
+
+/** Warnings arrive: PostgreSQL reports with one alone that it acknowledges a commit without its standby. */
+const WITH_WARNINGS = { client_min_messages: 'warning' }
+
+/** What a connection that writes what must last has in force, as PostgreSQL shows it. */
+export const DEPENDED_ON: Readonly<Record<string, string>> = { ...DURABLE, ...MEANING }
+
+/**
+ * For the `options` of a connection that writes what must last: its statements mean the same everywhere, and its commits are on disk,
+ * whatever the server's, the database's or the role's defaults are.
+ */
+export const DEPENDABLE = Object.entries({ ...DEPENDED_ON, ...WITH_WARNINGS })
+  .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
   .join(' ')
-
-/**
- * For the `options` of a connection: warnings arrive, whatever the default is. PostgreSQL reports with one alone that it acknowledges
- * a commit without its standby.
- */
-const WITH_WARNINGS = '-c client_min_messages=warning'
-
-/** For the `options` of a connection that writes what must last: its statements mean the same everywhere, and its commits are on disk. */
-export const DEPENDABLE = `${DURABLE} ${MEANING} ${WITH_WARNINGS}`
 
 // What the driver would take from an address before what we set: an address decides where to connect, not how long a statement may take.
 const SETTINGS_OF_OURS = [
@@ -146,10 +152,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
     client: 'pg',
     connection: {
       // The server may have a statement time-out of its own for everybody.
-      ...sessionAt(
-        url,
-        `-c lock_timeout=10000 ${DEPENDABLE} ${UNCOMPILED}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`
-      ),
+      ...sessionAt(url, `${LOCK_LIMIT} ${DEPENDABLE} ${UNCOMPILED}${limits ? '' : ` ${WITHOUT_STATEMENT_TIMEOUT}`}`),
       application_name: `service-${name}`,
       connectionTimeoutMillis: 5000,
       keepAlive: true,

@@ -1,7 +1,8 @@
-// Whether PostgreSQL responds at all, with a readable reason: the pool would try for ten seconds and then report an
-// error about itself.
+// Whether PostgreSQL responds at all, takes writes and keeps to our sessions, with a readable reason: the pool would try for ten
+// seconds and then report an error about itself.
 import pg from 'pg'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { DEPENDABLE, DEPENDED_ON, LOCK_LIMIT, sessionAt } from './connection.ts'
 
 export interface Reached {
   /** For example 18. */
@@ -10,14 +11,23 @@ export interface Reached {
   now: Date
   /** Of the database's texts, for example UTF8. */
   encoding: string
+  /** Why nothing can be written at present, a sentence. */
+  readOnly?: string
+  /** Why our statements would not do here what they do elsewhere, a sentence each; only an operator can change it. */
+  unfit: string[]
+  /** Whether the time limits of our sessions do not arrive. */
+  unlimited: boolean
 }
 
 const CONNECT_TIMEOUT_MS = 5000
 
-/** The only row of a statement, on a connection of its own. Throws pg's errors; connecting and the statement have 5 s each. */
-async function queryOnce<Row extends pg.QueryResultRow>(url: string, sql: string): Promise<Row> {
+/** Opens a connection with the settings of ours, and closes it after `use`. Throws pg's errors; connecting and each statement have 5 s. */
+async function connectOnce<T>(url: string, use: (client: pg.Client) => Promise<T>): Promise<T> {
   const client = new pg.Client({
-    connectionString: url,
+    ...sessionAt(url, `${LOCK_LIMIT} ${DEPENDABLE}`),
+    // As the pool's connections have it: a pooler may refuse it.
+    statement_timeout: CONNECT_TIMEOUT_MS,
+    idle_in_transaction_session_timeout: CONNECT_TIMEOUT_MS,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     query_timeout: CONNECT_TIMEOUT_MS,
     application_name: 'service-reach'
@@ -25,18 +35,84 @@ async function queryOnce<Row extends pg.QueryResultRow>(url: string, sql: string
   client.on('error', () => {})
   try {
     await client.connect()
-    const { rows } = await client.query<Row>(sql)
-    return rows[0] as Row
+    return await use(client)
   } finally {
     await client.end().catch(() => {})
   }
 }
 
+/** The only row of a statement. */
+async function queryOne<Row extends pg.QueryResultRow>(client: pg.Client, sql: string, values: unknown[] = []) {
+  const { rows } = await client.query<Row>(sql, values)
+  return rows[0] as Row
+}
+
+const reading = `select current_setting('server_version_num')::int / 10000 as "majorVersion", clock_timestamp() as now,
+    current_setting('server_encoding') as encoding, pg_backend_pid() as pid, pg_is_in_recovery() as standby,
+    current_setting('transaction_read_only') = 'on' as "readOnly", current_setting('session_replication_role') = 'replica' as replica,
+    '0' in (current_setting('lock_timeout'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')) as unlimited,
+    array(select format('%s is %s', name, current_setting(name)) from unnest($1::text[], $2::text[]) s (name, wanted)
+           where current_setting(name) <> wanted) as lost`
+
 /** Connects once. Throws UNAVAILABLE with a sentence on what to do. */
 export async function reachDatabase(url: string): Promise<Reached> {
-  const sql = `select current_setting('server_version_num')::int / 10000 as "majorVersion", clock_timestamp() as now, current_setting('server_encoding') as encoding`
-  return queryOnce<Reached>(url, sql).catch((cause: { code?: string }) => {
-    throw new ApiError('UNAVAILABLE', sentence(url, cause), { cause })
+  try {
+    return await connectOnce(url, client => examine(url, client))
+  } catch (cause) {
+    throw new ApiError('UNAVAILABLE', sentence(url, cause as { code?: string; message?: string }), { cause })
+  }
+}
+
+async function examine(url: string, client: pg.Client): Promise<Reached> {
+  interface Found extends Pick<Reached, 'majorVersion' | 'now' | 'encoding' | 'unlimited'> {
+    pid: number
+    standby: boolean
+    readOnly: boolean
+    replica: boolean
+    lost: string[]
+  }
+  const wanted = [Object.keys(DEPENDED_ON), Object.values(DEPENDED_ON)]
+  const { pid, standby, readOnly, replica, lost, ...reached } = await queryOne<Found>(client, reading, wanted)
+  const place = placeOf(url)
+  const unfit: string[] = []
+  if (lost.length > 0)
+    unfit.push(
+      `A pooler before ${place} drops the settings of our sessions (${lost.join(', ')}): connect to PostgreSQL itself, or set them for the role by \`alter role\``
+    )
+  // A pooler gives its clients a number of its own.
+  const { processID } = client as unknown as { processID: number }
+  if (processID !== pid && (await changesServers(url, client)))
+    unfit.push(
+      `A pooler before ${place} lends a session another connection for each transaction, and hints and locks get lost: set pool_mode = session, or connect to PostgreSQL itself`
+    )
+  if (replica)
+    unfit.push(
+      `PostgreSQL at ${place} runs no triggers for this role, and events, sums and the guards of the archive rely on them: \`alter role … reset session_replication_role\`, or of the database`
+    )
+  const reason = standby ? 'a standby' : 'default_transaction_read_only is on for the server, the database or the role'
+  return {
+    ...reached,
+    ...(readOnly ? { readOnly: `PostgreSQL at ${place} takes no writes (${reason}).` } : {}),
+    unfit
+  }
+}
+
+// Another client of the pooler may take the connection that was just given back.
+const TRIES = 3
+
+/** Whether a transaction of another session gets the connection that a session of ours has just used. */
+async function changesServers(url: string, client: pg.Client): Promise<boolean> {
+  const read = async (of: pg.Client) => (await queryOne<{ pid: number }>(of, 'select pg_backend_pid() as pid')).pid
+  return connectOnce(url, async other => {
+    for (let attempt = 1; attempt <= TRIES; attempt++) {
+      const before = await read(client)
+      await other.query('begin')
+      await read(other)
+      const after = await read(client)
+      await other.query('rollback')
+      if (before !== after) return true
+    }
+    return false
   })
 }
 
@@ -47,8 +123,11 @@ export function placeOf(url: string): string {
   return `${searchParams.get('host') ?? host}${pathname}`
 }
 
-function sentence(url: string, { code }: { code?: string }): string {
+function sentence(url: string, { code, message = '' }: { code?: string; message?: string }): string {
   const place = placeOf(url)
+  // How PgBouncer refuses a setting at the start of a session.
+  if (/unsupported startup parameter/.test(message))
+    return `A pooler before ${place} refuses the settings of our sessions (${message}): add them to its ignore_startup_parameters, and set them for the role by \`alter role\`, or connect to PostgreSQL itself.`
   switch (code) {
     case 'ECONNREFUSED':
       return `No PostgreSQL listens at ${place}: start it, or correct DATABASE_URL.`
@@ -78,8 +157,6 @@ export interface ReachedServer {
 
 /** The server at which a connection by this address ends. Rejects as the connection does. */
 export function readServer(url: string): Promise<ReachedServer> {
-  return queryOnce<ReachedServer>(
-    url,
-    'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
-  )
+  const sql = 'select pg_is_in_recovery() as standby, host(inet_server_addr()) as address, inet_server_port() as port'
+  return connectOnce(url, client => queryOne<ReachedServer>(client, sql))
 }

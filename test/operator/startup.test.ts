@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
-import type { AddressInfo } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
@@ -19,7 +19,7 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startProcess } from '../support/processes.ts'
 
-const { env, url } = await openHarness()
+const { env, url, services } = await openHarness()
 const dir = await mkdtemp(join(tmpdir(), 'startup-'))
 onClose(() => rm(dir, { recursive: true, force: true }))
 const file = join(dir, 'a-file')
@@ -36,6 +36,38 @@ function otherDatabase(change: (url: URL) => void): string {
   const changed = new URL(url)
   change(changed)
   return changed.href
+}
+
+/** The database as a role with this setting of its own has it. */
+const withSetting = (setting: string) => otherDatabase(each => each.searchParams.set('options', `-c ${setting}`))
+
+/** The database behind a pooler that leaves the settings of sessions out, as PgBouncer does with ignore_startup_parameters. */
+async function behindForgetfulPooler(): Promise<string> {
+  const there = new URL(url)
+  await services.db.raw('alter database ?? set synchronous_commit = off', [there.pathname.slice(1)])
+  const pooler = createTcpServer(client => {
+    const server = connect(Number(there.port), there.hostname)
+    for (const socket of [client, server]) socket.on('error', () => socket.destroy())
+    client.once('data', (packet: Buffer) => {
+      server.write(withoutOptions(packet))
+      client.pipe(server).pipe(client)
+    })
+    client.once('close', () => server.destroy())
+  }).listen(0, '127.0.0.1')
+  await once(pooler, 'listening')
+  onClose(async () => void pooler.close())
+  return otherDatabase(each => Object.assign(each, { port: String((pooler.address() as AddressInfo).port) }))
+}
+
+/** The first packet of a session: its length, the version, then names and values, each with a zero at its end. */
+function withoutOptions(packet: Buffer): Buffer {
+  const words = packet.subarray(8).toString('latin1').split('\0')
+  const at = words.findIndex((word, index) => index % 2 === 0 && word === 'options')
+  if (at >= 0) words.splice(at, 2)
+  const rest = Buffer.from(words.join('\0'), 'latin1')
+  const head = Buffer.from(packet.subarray(0, 8))
+  head.writeInt32BE(8 + rest.length)
+  return Buffer.concat([head, rest])
 }
 
 const { certFile, keyFile } = await makeCertificate()
@@ -81,6 +113,27 @@ const troubles: StartupTrouble[] = [
     env: { DATABASE_URL: `postgres://a:${secret}@127.0.0.1:9/x` },
     says: /No PostgreSQL listens at 127\.0\.0\.1:9\/x/,
     exitCode: 1,
+    of: both
+  },
+  {
+    name: 'a database that takes no writes',
+    env: { DATABASE_URL: withSetting('default_transaction_read_only=on') },
+    says: /takes no writes \(default_transaction_read_only is on/,
+    exitCode: 1,
+    of: ['api/main.ts', 'worker/main.ts']
+  },
+  {
+    name: 'a role for which no triggers run',
+    env: { DATABASE_URL: withSetting('session_replication_role=replica') },
+    says: /runs no triggers for this role.*reset session_replication_role/,
+    exitCode: 78,
+    of: both
+  },
+  {
+    name: 'a pooler that drops what our sessions set',
+    env: { DATABASE_URL: await behindForgetfulPooler() },
+    says: /A pooler before 127\.0\.0\.1:\d+\S+ drops the settings of our sessions/,
+    exitCode: 78,
     of: both
   },
   {

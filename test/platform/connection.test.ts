@@ -10,7 +10,7 @@ import { openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { holdTestBroker } from '../../db/platform/test-broker.ts'
-import { type Db, openDatabase, rows, sessionAt } from '../../db/postgres/connection.ts'
+import { type Db, listing, openDatabase, rows, sessionAt } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { ConfigError, readConfig } from '../../schemas/config/config.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
@@ -212,7 +212,10 @@ const openStrangeDatabase = () =>
     `timezone = 'Australia/Lord_Howe'`,
     `datestyle = 'SQL, DMY'`,
     `bytea_output = 'escape'`,
-    'extra_float_digits = -3'
+    'extra_float_digits = -3',
+    `intervalstyle = 'sql_standard'`,
+    'array_nulls = off',
+    'transform_null_equals = on'
   )
 
 meaning('reads instants, bytes and floats as they are, and counts days in UTC', async () => {
@@ -221,9 +224,22 @@ meaning('reads instants, bytes and floats as they are, and counts days in UTC', 
   // Clocks on Lord Howe Island go back by half an hour on this day.
   const found = await rows(
     strange,
-    `select timestamptz '2026-04-04 12:00+00' + interval '1 day' as at, '\\xff00'::bytea::text as bytes, (0.1::float8 + 0.2::float8)::text as sum`
+    `select timestamptz '2026-04-04 12:00+00' + interval '1 day' as at, '\\xff00'::bytea::text as bytes, (0.1::float8 + 0.2::float8)::text as sum,
+            (interval '1 day' + interval '2 hours')::text as length`
   )
-  assert.equal(found, [{ at: new Date('2026-04-05T12:00:00Z'), bytes: '\\xff00', sum: '0.30000000000000004' }])
+  const at = new Date('2026-04-05T12:00:00Z')
+  assert.equal(found, [{ at, bytes: '\\xff00', sum: '0.30000000000000004', length: '1 day 02:00:00' }])
+})
+
+meaning('has nothing for what is nothing, in a list of texts as well', async () => {
+  const strange = openDatabase({ url: await openStrangeDatabase(), pool: 1, name: 'test' })
+  onClose(() => strange.destroy())
+  const names = ['a', null]
+  assert.equal(await rows(strange, `select name from ${listing('names')} n (name)`, { names }), [
+    { name: 'a' },
+    { name: null }
+  ])
+  assert.equal(await rows(strange, 'select 1 as one where null::text = null'), [])
 })
 
 meaning('waits for a row that another transaction holds, and then goes on from what that one has left', async () => {
