@@ -14,6 +14,7 @@ import { type Db, openDatabase, wasCanceled } from '../../db/postgres/connection
 import { readDurability } from '../../db/postgres/durability.ts'
 import { migrationStatus, UTF8 } from '../../db/postgres/migrations.ts'
 import { placeOf, reachDatabase } from '../../db/postgres/reach.ts'
+import { findWithheld } from '../../db/postgres/roles.ts'
 import { findWrongTraderDays, type WrongDay } from '../../db/traders/days.ts'
 import { type Config, ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -82,7 +83,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
           )
         : ok('migrations', `${applied.length} applied, none missing`)
     )
-    found.push(...(await checkKeys(db, config)))
+    found.push(await checkRole(db), ...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))
     found.push(await checkWorkerClocks(db))
@@ -111,6 +112,19 @@ function checkVersion(version: number, place: string): Finding {
   return version >= OLDEST_VERSION
     ? ok('database', `PostgreSQL ${version} (${place})`)
     : fail('database', `PostgreSQL ${version} (${place})`, `use PostgreSQL ${OLDEST_VERSION} or later`)
+}
+
+/** After a migration that another role than the owner ran, or where nobody may run new functions by default. */
+async function checkRole(db: Db): Promise<Finding> {
+  const check = 'role'
+  const withheld = await findWithheld(db)
+  if (withheld.length === 0) return ok(check, 'may use every table and function')
+  const more = withheld.length > 3 ? ` and ${withheld.length - 3} more` : ''
+  return fail(
+    check,
+    `may not use ${withheld.slice(0, 3).join(', ')}${more}`,
+    'run `operator db grant ROLE` as the owner of these'
+  )
 }
 
 function checkSkew(skewMs: number): Finding {

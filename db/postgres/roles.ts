@@ -1,6 +1,6 @@
 // The role that api, workers and the operator's tool use: it reads and writes rows and owns nothing, so that it can neither
 // change the schema nor take the triggers off that keep ledger and audit log from being changed. Migrations run as the owner.
-import type { Db } from './connection.ts'
+import { type Db, rows } from './connection.ts'
 
 const SCHEMAS = ['public', 'pgboss']
 /** Append-only tables, and the record of the migrations. */
@@ -32,9 +32,32 @@ export async function grantService(db: Db, role: string): Promise<void> {
         'alter default privileges in schema :schema: grant usage, select, update on sequences to :role:',
         named
       )
+      // Also where an administrator has taken from everybody what PostgreSQL lets everybody run.
+      await trx.raw('alter default privileges in schema :schema: grant execute on functions to :role:', named)
     }
     for (const table of APPEND_ONLY) await trx.raw('revoke update, delete on :table: from :role:', { table, role })
     for (const table of READ_ONLY)
       await trx.raw('revoke insert, update, delete on :table: from :role:', { table, role })
   })
+}
+
+/**
+ * Tables and functions of ours that this role may not use, by name; a migration that somebody else than their owner ran makes such.
+ * What belongs to extensions is not ours.
+ */
+export async function findWithheld(db: Db): Promise<string[]> {
+  const found = await rows<{ name: string }>(
+    db,
+    `select name from (
+       select c.oid, c.oid::regclass::text as name, has_table_privilege(c.oid, 'select') as granted, c.relnamespace as schema
+         from pg_class c where c.relkind in ('r', 'p') and not c.relispartition
+       union all
+       select p.oid, p.oid::regprocedure::text, has_function_privilege(p.oid, 'execute'), p.pronamespace
+         from pg_proc p where p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
+     ) used
+      where not granted and schema in ('public'::regnamespace, 'pgboss'::regnamespace)
+        and not exists (select from pg_depend d where d.objid = used.oid and d.deptype = 'e')
+      order by name limit 100`
+  )
+  return found.map(({ name }) => name)
 }

@@ -5,6 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { purchaseBot } from '../../api/marketplace/sales.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { checkDatabase } from '../../cli/doctor/database.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
 import { grantService } from '../../db/postgres/roles.ts'
@@ -83,6 +84,25 @@ running('can neither change the schema nor what only grows', async () => {
     )
     assert.is(code, '42501', statement)
   }
+})
+
+running('may run what later migrations make, also where that is for nobody by default', async () => {
+  await owner.raw(
+    `alter default privileges revoke execute on functions from public; create function made_later() returns int language sql as 'select 1'`
+  )
+  assert.equal((await db.raw('select made_later() as one')).rows, [{ one: 1 }])
+})
+
+running('is reported by the doctor where it may not use all that is there', async () => {
+  const found = async () => {
+    const findings = await checkDatabase(harness.services.config)
+    return findings.filter(({ check }) => check === 'role').map(({ status, found }) => ({ status, found }))
+  }
+  assert.equal(await found(), [{ status: 'ok', found: 'may use every table and function' }])
+  // As after a migration that a superuser ran.
+  await owner.raw(`create table made_later (id int); revoke all on made_later from ${role};
+    revoke execute on function made_later() from ${role}`)
+  assert.equal(await found(), [{ status: 'fail', found: 'may not use made_later, made_later()' }])
 })
 
 running.after(closeAll)
