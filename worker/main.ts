@@ -16,6 +16,7 @@ import { newProcessName, registerProcess } from '../db/platform/processes.ts'
 import { openQueue } from '../db/platform/queue.ts'
 import { openStore } from '../db/platform/store.ts'
 import { collectStoreMetrics } from '../db/platform/store-metrics.ts'
+import { isCopy } from '../db/postgres/lineage.ts'
 import { analyseGrown } from '../db/postgres/statistics.ts'
 import { openBrokers } from './broker/brokers.ts'
 import { startWork } from './jobs.ts'
@@ -31,6 +32,10 @@ const stopping = stopOn(log)
 warnOfSettings(config, 'worker', log)
 const worker = newProcessName()
 const { close, ...store } = await openStore(config, { name: 'worker', log, writes: true })
+if (await isCopy(store.db))
+  log.warn(
+    'this database is a copy: a worker at its origin and one here use up the same refresh tokens, so let none work there'
+  )
 const testBroker = await openTestBroker({
   config,
   databaseUrl: store.url,

@@ -12,6 +12,7 @@ import { locateDatabase, OLDEST_VERSION } from '../../db/platform/store.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
 import { type Db, openDatabase, wasCanceled } from '../../db/postgres/connection.ts'
 import { readDurability } from '../../db/postgres/durability.ts'
+import { isCopy } from '../../db/postgres/lineage.ts'
 import { migrationStatus, UTF8 } from '../../db/postgres/migrations.ts'
 import { placeOf, reachDatabase } from '../../db/postgres/reach.ts'
 import { findWithheld } from '../../db/postgres/roles.ts'
@@ -83,7 +84,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
           )
         : ok('migrations', `${applied.length} applied, none missing`)
     )
-    found.push(await checkRole(db), ...(await checkKeys(db, config)))
+    found.push(...(await checkOrigin(db)), await checkRole(db), ...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))
     found.push(await checkWorkerClocks(db))
@@ -112,6 +113,19 @@ function checkVersion(version: number, place: string): Finding {
   return version >= OLDEST_VERSION
     ? ok('database', `PostgreSQL ${version} (${place})`)
     : fail('database', `PostgreSQL ${version} (${place})`, `use PostgreSQL ${OLDEST_VERSION} or later`)
+}
+
+/** A dump that was restored, beside an origin that may be in use. */
+async function checkOrigin(db: Db): Promise<Finding[]> {
+  if (!(await isCopy(db))) return []
+  const found = 'this database is a copy that no worker has worked on yet'
+  return [
+    warn(
+      'origin',
+      found,
+      'start workers once those at its origin have ended: both would use up the same refresh tokens'
+    )
+  ]
 }
 
 /** After a migration that another role than the owner ran, or where nobody may run new functions by default. */

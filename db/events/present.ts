@@ -100,7 +100,7 @@ const notEnded = {
   error_message: null
 } as const
 
-// What the broker's state of the contract says, after its purchase.
+// These come with the broker's state of the contract, after its purchase.
 const notStated = { commission: null, markup: null } as const
 
 function orderData(type: EventRow['type'], order: OrderRow, facts: EventFacts): object {

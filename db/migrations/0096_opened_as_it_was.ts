@@ -1,5 +1,5 @@
-// An event shows its order as it was at its moment. Limits that the trader changes at the broker, and commission and markup that its state
-// says later, were shown in events from before: the same event was one thing to who read it at once, and another to who read it later.
+// An event shows its order as it was at its moment. Limits that the trader changes at the broker, and commission and markup that come with
+// the contract's state, were shown in events from before: the same event was one thing to who read it at once, and another to who read it later.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -30,6 +30,21 @@ export async function readClock(db: Db): Promise<{ nowMs: number; generation: nu
   return row as { nowMs: number; generation: number | null }
 }
 
+/**
+ * Whether this database is a copy of the one whose history was noted last: on another server, or other tables. A dump that was restored
+ * is one until a worker has noted it; a failover and a restore of files are none. Its origin may be in use.
+ */
+export async function isCopy(db: Db): Promise<boolean> {
+  const [found] = await rows<{ copy: boolean }>(
+    db,
+    // 'unknown' is of a migration while no worker ran (0088_restored_beside).
+    `select split_part(identity, '/', 1) <> split_part(${databaseIdentity}, '/', 1)
+            or coalesce(nullif(table_identity, 'unknown') <> ${tableIdentity}, false) as copy
+       from (${latest}) latest`
+  )
+  return found?.copy ?? false
+}
+
 // Accounts whose books are compared at once after a change; the others are when they trade again.
 const RECHECKED = 50_000
 

@@ -144,7 +144,15 @@ else
       '-c',
       `create database copied template "${new URL(url).pathname.slice(1)}"`
     ])
+    // Its origin may be in use.
+    const origins = async (database: string) => {
+      const env = { DATABASE_URL: database, TOKEN_KEYS, BROKER_URL: 'ws://127.0.0.1:9/' }
+      const { json } = await operator(env, 'doctor', '--json')
+      return json.checks.filter(({ check }: { check: string }) => check === 'origin').length
+    }
+    assert.equal([await origins(copied.href), await origins(url)], [1, 0])
     assert.is((await generationOf(copied.href)).before, null)
+    assert.is(await origins(copied.href), 0, 'known once a worker has noted it')
     assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0 })
 
     const failed = await run('.deploy/backup', {
