@@ -174,5 +174,16 @@ positions('has a missing value read, once all positions are requested', async ()
   assert.not.ok(streamed())
 })
 
+positions('show no end of a multiplier, whose contract the broker lets end in a century', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  // Neither dialect requires the time of the purchase in a state.
+  simulator.faults.set({ states: [{ drop: ['purchase_time'], when: 'always', loginid: accountId }] })
+  await place({ traderExternalId, multiplier: 40 })
+  const { body } = await partner.call(listOpenPositions, { query: { traderExternalId } })
+  simulator.faults.set({ states: [] })
+  assert.type(body.data[0].currentValue, 'number')
+  assert.is(body.data[0].expiresAt, null)
+})
+
 positions.after(closeAll)
 for (const tests of [placing, closing, specifying, positions]) tests.run()

@@ -30,21 +30,20 @@ export function settlementOf(
 
 /** What an open contract is worth by this state; undefined where the broker gave no price. */
 export function markOf(
-  order: Pick<OrderRow, 'id' | 'broker_order_id' | 'buy_price'>,
+  order: Pick<OrderRow, 'id' | 'kind' | 'broker_order_id' | 'buy_price'>,
   state: ContractState
 ): Mark | undefined {
   const cost = order.buy_price ?? state.buyPrice
   if (state.settled || state.bidPrice === null || cost === null) return undefined
   if (state.contractId !== order.broker_order_id) return undefined
-  const lastsSeconds = state.expiryTime === null ? null : state.expiryTime - (state.purchaseTime ?? state.expiryTime)
   return {
     id: order.id,
     currentValue: state.bidPrice,
     unrealizedPnl: new Big(state.bidPrice).minus(cost).toFixed(),
     commission: state.commission,
     markup: markupOf(order, state),
-    // Multipliers end about a century ahead: that is no expiry.
-    expiryAt: lastsSeconds !== null && lastsSeconds < 400 * 86_400 ? state.expiryTime : null
+    // By the broker a multiplier ends about a century ahead: that is no expiry.
+    expiryAt: order.kind === 'MULTIPLIER' ? null : state.expiryTime
   }
 }
 
