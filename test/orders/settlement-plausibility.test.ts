@@ -241,6 +241,19 @@ booking('that was shown once, for a moment, is not worth a review', async () => 
   assert.equal([status, body.status], [200, 'CLOSED'], JSON.stringify(body))
 })
 
+booking(
+  'of a contract sold by request, shown for a moment by its stream and where it is read, is not either',
+  async () => {
+    const trader = await partner.makeTrader()
+    const { body: placed } = await placeMultiplier(trader)
+    spoil({ set: { sell_price: null }, loginid: trader.accountId, times: 2 })
+    const { status, body } = await partner.call(closeMultiplierOrder, { params: { orderId: placed.orderId } })
+    assert.equal([status, body.status], [200, 'CLOSED'], JSON.stringify(body))
+    const found = (await listBreaks(db, 1000, { all: true })).filter(({ orderId }) => orderId === placed.orderId)
+    assert.equal(found, [])
+  }
+)
+
 booking('of a contract that is still open is forgotten, and the contract followed on', async () => {
   const trader = await partner.makeTrader()
   const { body: placed } = await placeMultiplier(trader)

@@ -9,12 +9,14 @@ import type { Candle } from '../../schemas/market.ts'
 import { openSession, rejectToken } from '../accounts/accounts.ts'
 import { reconcileAccounts } from '../accounts/reconciliation.ts'
 import { reconcilePartner } from '../analytics/reconciling.ts'
-import { BrokerError, type ContractState, type Evidence, stakeCurrency } from '../broker/port.ts'
+import { BrokerError, type ContractState, type Evidence, type Session, stakeCurrency } from '../broker/port.ts'
 import { candidatesOf } from '../orders/evidence.ts'
 import { markOf } from '../orders/outcome.ts'
+import { contradictions } from '../orders/plausible.ts'
 import type { Settling } from '../orders/settle.ts'
 import { refOf } from '../orders/terms.ts'
 import type { WorkerServices } from '../services.ts'
+import { sleep } from './clock.ts'
 
 /** The handlers by the kind of the request. */
 export function handlersOf(
@@ -96,7 +98,8 @@ export async function close(services: WorkerServices, settling: Settling, orderI
     // Whatever the broker's response to the sale, the contract's state shows whether it was sold or settled already.
     refusal = error
   }
-  const state = await sold(session, contractId)
+  const isSettled = (state: ContractState) => state.settled && contradictions(order as OrderRow, state).length === 0
+  const state = await sold(services, session, contractId, isSettled)
   if (state.settled) {
     await settling.close(order as OrderRow, state)
     return { orderId }
@@ -120,20 +123,29 @@ async function sellOrphan(services: WorkerServices, { contractId, ...account }: 
   } catch (error) {
     refusal = error
   }
-  const { contractId: shown, settled, status, sellPrice, sellTime } = await sold(session, contractId)
+  const { contractId: shown, settled, status, sellPrice, sellTime } = await sold(services, session, contractId)
   if (shown !== contractId || !settled)
     throw refusal ?? new BrokerError('BROKER_UPSTREAM', 'The sale is not confirmed yet.', { brokerCode: 'NotSettled' })
   const closedAt = sellTime === null ? null : new Date(sellTime * 1000).toISOString()
   return { contractId, status, soldFor: sellPrice, closedAt }
 }
 
-// After a sale the contract may show as open for a moment more.
+// How often a contract is read again after its sale, and the pause before that while it shows as half settled.
+const READS_AGAIN = 3
+const HALF_SETTLED_MS = 300
+
+/** A contract after its sale: it may show as open for a moment more, or as half settled. */
 async function sold(
-  session: { contract(id: string): Promise<ContractState> },
-  contractId: string
+  { clock }: Pick<WorkerServices, 'clock'>,
+  session: Pick<Session, 'contract'>,
+  contractId: string,
+  isSettled = ({ settled }: ContractState) => settled
 ): Promise<ContractState> {
   let state = await session.contract(contractId)
-  for (let attempt = 0; attempt < 3 && !state.settled; attempt++) state = await session.contract(contractId)
+  for (let attempt = 0; attempt < READS_AGAIN && !isSettled(state); attempt++) {
+    if (state.settled) await sleep(clock, HALF_SETTLED_MS)
+    state = await session.contract(contractId)
+  }
   return state
 }
 
