@@ -5,7 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listEvents } from '../../api/events/events.ts'
-import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import type { StateRule } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -211,6 +211,32 @@ shown(
     assert.is((await entryOf(trader)).markup, Number(contract?.markup))
   }
 )
+
+shown('and an entry price and a commission are kept as well where the order is closed by request', async () => {
+  const trader = await partner.makeTrader()
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 40 }
+  const { body: opened } = await partner.call(placeMultiplierOrder, {
+    body: { traderExternalId: trader.traderExternalId, clientOrderId: randomUUID(), ...terms }
+  })
+  // Stored from the stream, whose states have the rest as well.
+  await until('the markup', async () => (await entryOf(trader)).markup !== null)
+  const lacked = ['app_markup_amount', 'commission', 'entry_spot', 'entry_tick']
+  const drop = [...lacked, 'entry_spot_display_value', 'entry_tick_display_value']
+  const over = { when: 'over', loginid: trader.accountId } as const
+  // What the stream shows of the end is half of it, so that the state that is read decides.
+  simulator.faults.set({
+    states: [
+      { set: { sell_price: null }, times: 1, ...over },
+      { drop, ...over }
+    ]
+  })
+  const { body } = await partner.call(closeMultiplierOrder, { params: { orderId: opened.orderId } })
+  simulator.faults.set({ states: [] })
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  const [contract] = contractsOf(trader)
+  assert.equal([body.entryPrice, body.commission], [Number(contract?.entry), Number(contract?.commission)])
+  assert.is((await entryOf(trader)).markup, Number(contract?.markup))
+})
 
 shown('is 0 where the broker reports that there is none', async () => {
   simulator.engine.markup = { pct: 0, onTop: false }

@@ -25,7 +25,10 @@ export interface Closing {
   settle(id: string, entry: WatchedContract): void
   /** Writes an end of which nothing contradicts the order; undefined when the order was closed before. */
   write(order: LeasedOrder, state: ContractState): Promise<Closed | undefined>
-  /** As `write`; where the state contradicts the order or itself, the order is marked and BROKER_UPSTREAM thrown. */
+  /**
+   * As `write`, with what earlier states had, where the contract is watched here. Where the state contradicts the order or
+   * itself, the order is marked and BROKER_UPSTREAM thrown.
+   */
   close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined>
   /** Marks an order whose settlement cannot be booked; false when it is not open any more. */
   review(order: LeasedOrder, why: string[]): Promise<boolean>
@@ -57,7 +60,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
 
   async function close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined> {
     const why = contradictions(order, state)
-    if (why.length === 0) return write(order, state)
+    if (why.length === 0) return write(order, withKnown(state, watched.get(order.id)?.lastOpen))
     if (!(await review(order, why))) return undefined
     throw new BrokerError('BROKER_UPSTREAM', REVIEW_MESSAGE, { brokerCode: 'Implausible' })
   }
@@ -98,7 +101,8 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
   }
 
   function take(entry: WatchedContract, state: ContractState): void {
-    entry.last = withKnown(state, entry.last)
+    entry.last = withKnown(state, entry.last ?? entry.lastOpen)
+    if (!state.settled) entry.lastOpen = entry.last
     entry.marked = false
     entry.lastUpdateAt = clock.now()
     entry.polls = 0

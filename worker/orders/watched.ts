@@ -5,6 +5,8 @@ import type { ContractListener, ContractState } from '../broker/port.ts'
 export interface WatchedContract {
   order: LeasedOrder | undefined
   last: ContractState | undefined
+  /** The last state of the open contract, which is kept where the one of its end is not plausible. */
+  lastOpen: ContractState | undefined
   /** Whether the last update's value is stored as the order's current value. */
   marked: boolean
   closing: boolean

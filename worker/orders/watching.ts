@@ -61,6 +61,7 @@ export class Watching {
     const entry: WatchedContract = {
       order: undefined,
       last: undefined,
+      lastOpen: undefined,
       marked: false,
       closing: false,
       lastUpdateAt: clock.now(),
