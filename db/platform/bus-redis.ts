@@ -30,8 +30,18 @@ export async function redisTransport(
     commandTimeout: undefined as never
   })
   const channels = new Set<string>()
-  const listen = (wanted: string[]): Promise<unknown> =>
-    subscriber.subscribe(...wanted).catch((error: unknown) => log.warn({ err: error }, 'Redis refused a subscription'))
+  // By the rights of its user: no connection that breaks shows it, nor that it was mended.
+  let refused = false
+  const listen = (wanted: string[]): Promise<void> =>
+    subscriber.subscribe(...wanted).then(
+      () => {
+        if (wanted.length === channels.size) refused = false
+      },
+      (error: unknown) => {
+        if (!refused) log.warn({ err: error }, 'Redis refused a subscription, trying again')
+        refused = true
+      }
+    )
   subscriber.on('ready', () => {
     if (channels.size > 0) void listen([...channels])
   })
@@ -39,7 +49,9 @@ export async function redisTransport(
   subscriber.on('message', receive)
   // Who only listens sends nothing that a broken connection could refuse.
   const beating = setInterval(() => {
-    if (subscriber.status === 'ready') void subscriber.ping().catch(() => {})
+    if (subscriber.status !== 'ready') return
+    if (refused) void listen([...channels])
+    else void subscriber.ping().catch(() => {})
   }, silenceMs)
   beating.unref()
   await Promise.all([publisher.connect().catch(() => {}), subscriber.connect().catch(() => {})])
@@ -56,7 +68,7 @@ export async function redisTransport(
       channels.delete(channel)
       if (subscriber.status === 'ready') await subscriber.unsubscribe(channel)
     },
-    healthy: () => subscriber.status === 'ready' && publisher.status === 'ready',
+    healthy: () => subscriber.status === 'ready' && publisher.status === 'ready' && !refused,
     async close() {
       clearInterval(beating)
       publisher.disconnect()

@@ -81,6 +81,34 @@ mute('can be left', async () => {
   assert.equal(unhandled, [])
 })
 
+const refusing = suite('a Redis whose user may not subscribe')
+
+refusing('is reported, and tried until it may', async () => {
+  const redis = await startRedis()
+  if (!redis) return
+  const admin = new Redis(redis.url)
+  onClose(async () => admin.disconnect())
+  const rights = (...rules: string[]) => admin.call('ACL', 'SETUSER', 'service', ...rules)
+  await rights('on', '>secret', '~*', '&svc_*', '+@all')
+  const redisUrl = redis.url.replace('//', '//service:secret@')
+  const warnings: unknown[] = []
+  const noting = Object.assign(Object.create(log), { warn: (_: object, text: string) => void warnings.push(text) })
+  const bus = await openBus({ url: '', redisUrl, log: noting, silenceMs: 100 })
+  onClose(() => bus.close())
+  const received: string[] = []
+  await bus.listen('svc_test_refused', ({ id }) => void received.push(id))
+  // It ends the connections of those who have subscribed.
+  await rights('resetchannels')
+  await until('a refusal', () => warnings.includes('Redis refused a subscription, trying again'))
+  assert.not(bus.healthy())
+  await rights('&svc_*')
+  await until('it well again', () => bus.healthy())
+  await until('a hint', async () => {
+    await admin.publish('svc_test_refused', 'a hint')
+    return received.includes('hint')
+  })
+})
+
 const away = suite('a Redis that is away')
 
 away('is logged once, and once when it is back, however often it is tried', async () => {
@@ -132,4 +160,4 @@ for (const through of ['PostgreSQL', 'Redis'])
   })
 
 silent.after(closeAll)
-for (const tests of [strange, mute, away, silent]) tests.run()
+for (const tests of [strange, mute, refusing, away, silent]) tests.run()
