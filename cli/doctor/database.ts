@@ -72,7 +72,16 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     const route = await checkRoute(place.url)
     if (route) found.push(route)
     if (route?.status === 'fail') return found
-    const { applied, pending, newer } = await migrationStatus(db)
+    const { applied, pending, newer, elsewhere } = await migrationStatus(db)
+    if (elsewhere !== undefined)
+      return [
+        ...found,
+        fail(
+          'migrations',
+          `the tables are in the schema ${elsewhere}, which the search_path of this role leaves out`,
+          'add it by `alter role … set search_path`, or of the database'
+        )
+      ]
     if (pending.length > 0)
       return [...found, fail('migrations', `${pending.length} are missing`, 'run `operator db migrate`')]
     found.push(

@@ -30,7 +30,7 @@ const LOCK_WAIT_MS = 120_000
  * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
  * two at once: the second waits for the first. Returns the names applied. A statement may take as long as the tables
  * are large, on a connection of its own; only locks are not waited for for ever. Leaves a database alone that a newer version
- * migrated; throws ConfigError when that one lacks some of ours.
+ * migrated; throws ConfigError when that one lacks some of ours, or the search_path leaves our tables out.
  */
 export async function migrate(url: string): Promise<string[]> {
   // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
@@ -50,6 +50,8 @@ export async function migrate(url: string): Promise<string[]> {
     const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
     try {
       const status = await migrationStatus(db)
+      // Made again in another schema, they would know none of the orders.
+      if (status.elsewhere !== undefined) refuseSchema(status)
       if (status.newer.length > 0) {
         // The newer version has made what there is to make, and declared the queues its way.
         refuseSchema(status)

@@ -87,18 +87,26 @@ interface MigrationStatus {
   pending: string[]
   /** Applied by a newer version than this one, which does not know them. */
   newer: string[]
+  /** The schema that has tables of ours where the search_path leads to none. */
+  elsewhere?: string
 }
 
 /** Names applied, missing and unknown. Changes nothing: a database that was named by mistake gets no tables of ours. */
 export async function migrationStatus(db: Db): Promise<MigrationStatus> {
-  const [table] = await rows<{ made: boolean }>(db, `select to_regclass('migrations') is not null as made`)
+  const [table] = await rows<{ made: boolean; elsewhere: string | null }>(
+    db,
+    `select to_regclass('migrations') is not null as made,
+            (select min(n.nspname) from pg_class c join pg_namespace n on n.oid = c.relnamespace
+              where c.relname = 'database_lineage' and c.relkind = 'r') as elsewhere`
+  )
   // knex would make its tables where there are none, and takes a name that it does not know for a fault.
   const found = table?.made ? await rows<{ name: string }>(db, 'select name from migrations order by id') : []
   const applied = found.map(({ name }) => name)
   return {
     applied,
     pending: migrations.filter(name => !applied.includes(name)),
-    newer: applied.filter(name => !migrations.includes(name))
+    newer: applied.filter(name => !migrations.includes(name)),
+    ...(!table?.made && table?.elsewhere ? { elsewhere: table.elsewhere } : {})
   }
 }
 
@@ -109,7 +117,11 @@ const BREAKING = '_breaking'
  * Throws ConfigError where this version cannot work with the schema. It can with one of a newer version, since migrations run while
  * the version before serves: a process that has to start again in the middle of an upgrade must not stay away.
  */
-export function refuseSchema({ pending, newer }: MigrationStatus): void {
+export function refuseSchema({ pending, newer, elsewhere }: MigrationStatus): void {
+  if (elsewhere !== undefined)
+    throw new ConfigError(
+      `The tables are in the schema ${elsewhere}, which the search_path of this role leaves out: add it by \`alter role … set search_path\`, or of the database`
+    )
   const breaking = newer.find(name => name.endsWith(BREAKING))
   if (breaking)
     throw new ConfigError(

@@ -388,6 +388,23 @@ encoding('gets no tables, and one that has them is reported', async () => {
   }
 })
 
+const path = suite('a search_path that leaves our tables out')
+
+path('is reported, and gets no second set of tables', async () => {
+  const there = await openDatabaseWith()
+  await migrate(there)
+  await rows(db, `alter database ${new URL(there).pathname.slice(1)} set search_path = apart`)
+  const pool = openDatabase({ url: there, pool: 1, name: 'test' })
+  onClose(() => pool.destroy())
+  await rows(pool, 'create schema apart')
+  const refused = await migrate(there).catch((cause: unknown) => cause)
+  assert.instance(refused, ConfigError)
+  assert.match(String(refused), /are in the schema public, which the search_path of this role leaves out/)
+  assert.equal(await rows(pool, `select tablename from pg_tables where schemaname = 'apart'`), [])
+  const findings = await checkDatabase(readConfig({ DATABASE_URL: there, TOKEN_KEYS }))
+  assert.match(findings.find(({ check }) => check === 'migrations')?.found ?? '', /in the schema public/)
+})
+
 const attempts = suite('a queue that could not be opened')
 
 attempts('leaves no connection and no timer behind', async () => {
@@ -410,4 +427,5 @@ attempts('leaves no connection and no timer behind', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, meaning, frozen, address, encoding, attempts, patience]) tests.run()
+for (const tests of [deadlock, columns, silence, meaning, frozen, address, encoding, path, attempts, patience])
+  tests.run()
