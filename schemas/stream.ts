@@ -266,6 +266,9 @@ export const fromService: Record<string, Schema> = {
   error: StreamError
 }
 
+/** What the description shows of them: all, and what the socket of a ticket receives in place of one. */
+export const describedFromService: Record<string, Schema> = { ...fromService, ticketEvent: TicketEventMessage }
+
 export const NewTicket = {
   type: 'object',
   required: ['traderExternalId'],

@@ -5,9 +5,11 @@ import { readFile, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Parser } from '@asyncapi/parser'
+import { Ajv2020 } from 'ajv/dist/2020.js'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { fromClient, fromService } from '../../schemas/stream.ts'
+import { exampleOf } from '../../api/description/schemas.ts'
+import { EventMessage, fromClient, fromService, TicketEventMessage } from '../../schemas/stream.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { startApi, startProcess, startWorker } from '../support/processes.ts'
 import { readAll } from './reading.ts'
@@ -34,8 +36,20 @@ described('is a valid AsyncAPI 3.0 document of every message both ways', async (
       .map(message => message.name())
       .sort()
   assert.equal(named('fromClient'), Object.keys(fromClient).sort())
-  assert.equal(named('fromService'), Object.keys(fromService).sort())
+  assert.equal(named('fromService'), [...Object.keys(fromService), 'ticketEvent'].sort())
   assert.is(document?.servers().get('service')?.host(), 'stream.example.com')
+})
+
+described('has an event as the socket of a key receives it and as that of a ticket does', async () => {
+  const text = await (await get('/docs/asyncapi.json')).text()
+  const { components } = JSON.parse(text)
+  const ajv = new Ajv2020({ strict: false, validateFormats: false }).addSchema({ $id: 'stream', components })
+  for (const sent of [EventMessage, TicketEventMessage].map(exampleOf)) {
+    const fits = Object.values<{ payload: { $ref: string } }>(components.messages).filter(({ payload }) =>
+      ajv.validate(`stream${payload.$ref}`, sent)
+    )
+    assert.is(fits.length, 1, JSON.stringify(sent))
+  }
 })
 
 described('has a page that needs no script and names every message', async () => {
@@ -43,7 +57,7 @@ described('has a page that needs no script and names every message', async () =>
   const page = await response.text()
   assert.match(response.headers.get('content-security-policy') ?? '', "script-src 'self'")
   assert.not.match(page, '<script')
-  for (const type of [...Object.keys(fromClient), ...Object.keys(fromService)])
+  for (const type of [...Object.keys(fromClient), ...Object.keys(fromService), 'ticketEvent'])
     assert.match(page, `<section id="${type}">`)
 })
 

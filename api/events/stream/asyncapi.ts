@@ -1,5 +1,11 @@
 // The stream's description: AsyncAPI 3.0 of the schemas that check every message.
-import { closeCodes, fromClient, fromService, HEARTBEAT_SECONDS, SUBPROTOCOL } from '../../../schemas/stream.ts'
+import {
+  closeCodes,
+  describedFromService,
+  fromClient,
+  HEARTBEAT_SECONDS,
+  SUBPROTOCOL
+} from '../../../schemas/stream.ts'
 import { Components } from '../../description/schemas.ts'
 
 const DESCRIPTION = `One WebSocket for what happens to a partner, as it happens. JSON text frames, one message each.
@@ -23,7 +29,7 @@ export function describeStream(streamUrl: string): object {
   const components = new Components()
   const { host, protocol, pathname } = new URL(streamUrl)
   const messages: Record<string, object> = {}
-  for (const [type, schema] of [...Object.entries(fromClient), ...Object.entries(fromService)])
+  for (const [type, schema] of [...Object.entries(fromClient), ...Object.entries(describedFromService)])
     messages[type] = { name: type, title: type, summary: schema.description, payload: components.refer(schema) }
   const named = (types: Record<string, unknown>) =>
     Object.keys(types).map(type => ({ $ref: `#/channels/stream/messages/${type}` }))
@@ -63,7 +69,7 @@ export function describeStream(streamUrl: string): object {
         action: 'send',
         channel: { $ref: '#/channels/stream' },
         summary: 'What the service sends.',
-        messages: named(fromService)
+        messages: named(describedFromService)
       }
     },
     components: {

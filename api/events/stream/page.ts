@@ -1,6 +1,6 @@
 // The stream's page under /docs: every message with its fields, drawn here from the schemas, so that it needs no script.
 import type { Schema } from '../../../schemas/fields/fields.ts'
-import { closeCodes, fromClient, fromService } from '../../../schemas/stream.ts'
+import { closeCodes, describedFromService, fromClient } from '../../../schemas/stream.ts'
 import { exampleOf } from '../../description/schemas.ts'
 import { describeStream } from './asyncapi.ts'
 
@@ -33,7 +33,7 @@ export function streamPage(streamUrl: string): string {
       <h2>What a client sends</h2>
       ${Object.entries(fromClient).map(messageSection).join('\n      ')}
       <h2>What the service sends</h2>
-      ${Object.entries(fromService).map(messageSection).join('\n      ')}
+      ${Object.entries(describedFromService).map(messageSection).join('\n      ')}
       <h2>Close codes</h2>
       <table>${codes.join('')}</table>
     </main>
