@@ -69,6 +69,8 @@ refusing('of replays without a beginning or with two, and of a disabled endpoint
     assert.is((await partner.call(replayWebhook, { params, body })).status, 400, JSON.stringify(body))
   await partner.call(updateWebhook, { params, body: { status: 'DISABLED' } })
   assert.is((await partner.call(replayWebhook, { params, body: { since } })).status, 409)
+  const { body: empty } = await partner.call(updateWebhook, { params, body: {} })
+  assert.equal(empty.details, [{ path: '/body', message: 'must have at least 1 field' }])
   const { status } = await partner.call(updateWebhook, { params, body: { skip: true } })
   assert.is(status, 400)
 })
