@@ -265,7 +265,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   },
   {
     name: 'commits wait for the disk, whatever the server does by itself',
-    edits: [edit('db/postgres/connection.ts', "'-c synchronous_commit=on'", "'-c synchronous_commit=off'")],
+    edits: [edit('db/postgres/connection.ts', "synchronous_commit: 'on'", "synchronous_commit: 'off'")],
     mode: 'forgetful',
     lives: 1500
   },
