@@ -196,21 +196,25 @@ for (const [what, rule] of [
     simulator.faults.set({ states: [] })
   })
 
-shown(
-  'and an entry price that only states before the last one have are kept, and their end waits for none',
-  async () => {
-    const trader = await partner.makeTrader()
-    const entry = ['entry_spot', 'entry_tick', 'entry_spot_display_value', 'entry_tick_display_value']
-    const rules: StateRule = { drop: ['app_markup_amount', ...entry], when: 'over', loginid: trader.accountId }
-    simulator.faults.set({ states: [rules] })
-    const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
-    simulator.faults.set({ states: [] })
-    assert.is(body.status, 'CLOSED', JSON.stringify(body))
-    const [contract] = contractsOf(trader)
-    assert.equal([body.entryPrice, body.exitPrice], [Number(contract?.entry), Number(contract?.exit)])
-    assert.is((await entryOf(trader)).markup, Number(contract?.markup))
-  }
-)
+for (const [how, half] of [
+  ['', []],
+  [', after a state that is half settled too', [{ set: { sell_price: null }, times: 1 }]]
+] as [string, StateRule[]][])
+  shown(
+    `and an entry price that only states before the last one have are kept, and their end waits for none${how}`,
+    async () => {
+      const trader = await partner.makeTrader()
+      const entry = ['entry_spot', 'entry_tick', 'entry_spot_display_value', 'entry_tick_display_value']
+      const rules: StateRule[] = [...half, { drop: ['app_markup_amount', ...entry] }]
+      simulator.faults.set({ states: rules.map(rule => ({ ...rule, when: 'over', loginid: trader.accountId })) })
+      const { body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+      simulator.faults.set({ states: [] })
+      assert.is(body.status, 'CLOSED', JSON.stringify(body))
+      const [contract] = contractsOf(trader)
+      assert.equal([body.entryPrice, body.exitPrice], [Number(contract?.entry), Number(contract?.exit)])
+      assert.is((await entryOf(trader)).markup, Number(contract?.markup))
+    }
+  )
 
 shown('and an entry price and a commission are kept as well where the order is closed by request', async () => {
   const trader = await partner.makeTrader()
