@@ -344,6 +344,8 @@ taking('is not all: an order that waits without a job is found by the clock', as
   const worker = await startTestWorker({ ...harness.env, SWEEP_MS: '100', BROKER_URL: 'ws://127.0.0.1:1' })
   onClose(worker.stop)
   await until('a claim', async () => (await order()).attempt > attempt)
+  // It would check the doubts of other tests.
+  await worker.stop()
 })
 
 racing.run()
