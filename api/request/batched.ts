@@ -2,7 +2,7 @@
 // statement each (db/postgres/batch.ts). Always fresh, nothing is cached.
 
 import { findOutcomes, type Outcome } from '../../db/orders/reading.ts'
-import { type Draft, type Halted, type Lacking, type Stored, storeOrders, WOKEN } from '../../db/orders/storing.ts'
+import { type Draft, type Halted, type Lacking, type Stored, storeOrders } from '../../db/orders/storing.ts'
 import { type CallerToProve, countTradersOf, findCallers, type KeyCaller } from '../../db/partners/keys.ts'
 import { readUsage, type UsageRecord } from '../../db/partners/usage.ts'
 import {
@@ -66,10 +66,9 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
           return { stored: await storeOrders(db, queue, drafts, { notify }), notify }
         })
         if (notify) return stored
-        const created = stored.flatMap(entry => (entry.order && entry.created ? [entry.order] : []))
-        const channels = new Set(created.flatMap(({ channel }) => channel ?? []))
-        for (const channel of [...channels].slice(0, WOKEN)) bus.publish(channel, 'order.place', 'new')
-        if (created.some(({ phase }) => phase === 'unproven')) bus.publish(WORK, 'account.prove', 'new')
+        const phases = new Set(stored.map(entry => entry.order && entry.created && entry.order.phase))
+        if (phases.has('queued')) bus.publish(WORK, 'order.place', 'new')
+        if (phases.has('unproven')) bus.publish(WORK, 'account.prove', 'new')
         return stored
       },
       { max: 100, concurrency: 2, ownerOf: ({ partnerId }) => partnerId, isolate: isDataError }

@@ -7,7 +7,6 @@ import { haltOf, isHalted } from '../platform/halts.ts'
 import { notifying } from '../platform/hints.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
-import { channelServing } from '../traders/account-leases.ts'
 import { accountToTrade } from '../traders/accounts.ts'
 import { findArchivedNames, isArchived } from './archive.ts'
 import { type DraftBase, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
@@ -27,8 +26,6 @@ export type StoredOrder = Pick<OrderRow, 'id' | 'partner_id' | 'phase' | 'reques
   client_order_id: string
   /** What is left of its time to live when it is read, ms, by the database's clock; negative once it is over. */
   ttl_left_ms: number
-  /** The channel of the workers that are to be notified, where it was queued and the statement did not notify them. */
-  channel?: string | null
 }
 
 const columns =
@@ -164,20 +161,10 @@ export async function storeOrders(
   })
 }
 
-/**
- * Of a group's orders so many channels are sent a hint: who takes a job passes on what others serve, so that one suffices, and another is
- * there in case that one hangs. Were all workers woken by all orders, each would look into the queue for each of them.
- */
-export const WOKEN = 2
-
-// The work that each phase is for, to who serves the account.
-const workNotified = `, ${notifying(`
-       (select ${channelServing('stored.account_id')}, 'order.place new' from stored where phase = 'queued' group by 1 limit ${WOKEN})
-       union all select '${WORK}', 'account.prove new' from stored where phase <> 'queued' group by 1`)}`
-// Makes the statement send them; without that it returns the channels, and the caller sends them.
+// The work that each phase is for.
+const workNotified = `, ${notifying(`select '${WORK}', case phase when 'queued' then 'order.place new' else 'account.prove new' end from stored group by phase`)}`
+// Makes the statement send them.
 const messagesSent = ', (select messages from woken) as messages'
-const channelsOf = (stored: string) =>
-  `, case ${stored}.phase when 'queued' then ${channelServing(`${stored}.account_id`)} end as channel`
 
 type Handled = StoredOrder & { draft_id: string; halt: HaltFacts | null; lacks: Lacking['lacks'] | null }
 
@@ -195,7 +182,7 @@ function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean):
                 order by w.partner_id, w.client_order_id, w.id) v`)}
        returning o.account_id, ${columns}
      ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
-     select w.id as draft_id, w.halt, w.lacks, s.*${notify ? messagesSent : channelsOf('s')} from wanted w left join stored s on s.id = w.id
+     select w.id as draft_id, w.halt, w.lacks, s.*${notify ? messagesSent : ''} from wanted w left join stored s on s.id = w.id
       where s.id is not null or w.lacks is not null or w.halt is not null`,
     textsOf(group)
   )
@@ -219,7 +206,7 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
             and exists (select from callers c where ${callerOf('r')}) and not ${isHalted('o')}
          returning o.account_id, ${columns}
        ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
-       select s.*${notify ? messagesSent : channelsOf('s')} from stored s`,
+       select *${notify ? messagesSent : ''} from stored`,
     textsOf(repeats)
   )
 }

@@ -2,21 +2,15 @@
 // calls and holds its connection. The row names the worker; it holds as long as that worker's lease in `followers` does.
 // Nothing may rely on it for safety: two workers may believe that they serve an account, and the order's row decides.
 import { createHash } from 'node:crypto'
-import { WORK } from '../platform/bus.ts'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
 
-/** The bus channel of one worker: topic `order.place` wakes it, `claim` names an account, `ask` a broker request. */
+/** The bus channel of one worker: topic `claim` names an account, topic `ask` a broker request. */
 export function channelOf(worker: string): string {
   return `svc_worker_${createHash('sha256').update(worker).digest('hex').slice(0, 16)}`
 }
 
 const lives = (worker: string) =>
   `exists (select 1 from lease_holders living where living.name = ${worker} and living.lease_until >= clock_timestamp())`
-
-/** The same as SQL, of the living worker that serves the account; `WORK` where there is none. */
-export const channelServing = (accountId: string): string =>
-  `coalesce((select 'svc_worker_' || left(encode(sha256(convert_to(l.worker, 'UTF8')), 'hex'), 16) from account_leases l
-              where l.account_id = ${accountId} and ${lives('l.worker')}), '${WORK}')`
 
 /** A condition: no living worker but `worker` serves the account. */
 export function servedByNoOther(accountId: string, worker: string): string {

@@ -11,11 +11,9 @@ import { getBalance } from '../../api/traders/balance.ts'
 import { takeToClose } from '../../db/copy/closing.ts'
 import { claimOrders } from '../../db/orders/claiming.ts'
 import { endLease, renewLease } from '../../db/orders/leases.ts'
-import { WORK } from '../../db/platform/bus.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import {
   acceptAccounts,
-  channelOf,
   evenOut,
   releaseAccounts,
   releaseIdle,
@@ -286,44 +284,6 @@ evening('shares with one that joins, while orders are placed and contracts are o
   for (const worker of [first, second]) await worker.stop()
 })
 
-const notifying = suite('an order')
-
-notifying('wakes the worker that serves its account, and all where none does', async () => {
-  const { bus } = harness.services
-  const woken: string[] = []
-  const channels = { all: WORK, near: channelOf('near'), far: channelOf('far') }
-  const listening = await Promise.all(
-    Object.entries(channels).map(([name, channel]) =>
-      bus.listen(channel, ({ topic }) => {
-        if (topic === 'order.place') woken.push(name)
-      })
-    )
-  )
-  for (const name of ['near', 'far']) await renewLease(db, name, 60_000)
-  // So many at once that the statement leaves the hints to the api.
-  const traders = await Promise.all(Array.from({ length: 12 }, () => partner.makeTrader()))
-  const [alone, ...others] = traders as [TestTrader, ...TestTrader[]]
-  const accounts = traders.map(({ accountId }) => accountId)
-  await rows(db, 'update broker_accounts set proven_version = token_version where account_id = any(:accounts)', {
-    accounts
-  })
-  await serveAccounts(db, 'near', accounts)
-  const placed = [place(alone)]
-  await until('a hint', () => woken.length > 0)
-  placed.push(...others.map(trader => place(trader)))
-  const stored = () => rows(db, 'select from orders where account_id = any(:accounts)', { accounts })
-  await until('the others to be stored', async () => (await stored()).length === traders.length)
-  await until('another hint', () => woken.length > 1)
-  assert.equal([...new Set(woken)], ['near'])
-  for (const name of ['near', 'far']) await endLease(db, name)
-  placed.push(place(alone))
-  await until('a hint to all', () => woken.at(-1) === 'all')
-  const worker = await startTestWorker(harness.env)
-  await Promise.all(placed)
-  await worker.stop()
-  for (const stop of listening) stop()
-})
-
 const together = suite('three workers')
 
 together('place, close and read over one connection an account', async () => {
@@ -384,4 +344,4 @@ together('place, close and read over one connection an account', async () => {
 })
 
 together.after(closeAll)
-for (const tests of [serving, evening, waking, notifying, together]) tests.run()
+for (const tests of [serving, evening, waking, together]) tests.run()
