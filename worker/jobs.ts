@@ -120,7 +120,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   }
   const loops: WorkerLoops = startWorkerLoops(services, parts)
   const ignoreHints = await listenForHints(services, parts, loops)
-  const ignoreServed = await listenForServed(services, parts, loops)
+  const ignorePassedOn = await listenForPassedOn(services, parts)
   await clockJobs.start()
   log.info({ worker }, 'working')
 
@@ -134,7 +134,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
       // Others take orders of these accounts at once, while what is under way here ends. Until then what they pass on is
       // claimed here: an order whose hint is lost waits for their sweeps.
       placing.stop()
-      ignoreServed()
+      ignorePassedOn()
       await giveUpAccounts(services)
       // The lease holds until all that is under way has ended: without it other workers take these orders over.
       const { lease, ...others } = loops
@@ -176,17 +176,12 @@ async function listenForHints(
   })
 }
 
-/**
- * Takes orders of accounts that this worker serves, also those that another one took from the queue; returns what ends
- * it.
- */
-async function listenForServed(
+/** Takes on what other workers took from the queue for accounts that this one serves; returns what ends it. */
+async function listenForPassedOn(
   { bus, worker }: WorkerServices,
-  { placing, brokerRequests }: WorkerParts,
-  loops: WorkerLoops
+  { placing, brokerRequests }: WorkerParts
 ): Promise<() => void> {
   return bus.listen(channelOf(worker), ({ topic, id }) => {
-    if (topic === 'order.place') loops[topic].wake()
     if (topic === 'claim') placing.claimNow(id)
     if (topic === 'ask') brokerRequests.serve(id)
   })
