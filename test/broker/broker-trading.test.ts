@@ -165,6 +165,32 @@ buying('is sent again once, on a fresh authorisation, when the old one was lost'
   assert.is(ownedBy(account).length, 1)
 })
 
+buying(
+  'is sent again with the token that is stored now, where the one that opened the session is refused',
+  async () => {
+    const account = newAccount()
+    const session = await clientOf().session(account)
+    const refusal = { effect: 'error', call: 'buy', code: 'InvalidToken', loginid: account.accountId } as const
+    simulator.faults.add({ ...refusal, times: 1 })
+    await session.buy(even, buyOptions)
+    assert.equal([ownedBy(account).length, account.unsealed], [1, 2])
+    simulator.faults.add({ ...refusal, times: 2 })
+    assert.ok((await failure(session.buy(even, buyOptions))).rejected)
+    assert.is(ownedBy(account).length, 1)
+  }
+)
+
+buying('is refused once its session cannot be opened again, which is tried once', async () => {
+  const account = newAccount()
+  let token = account.token
+  const session = await clientOf().session({ ...account, token: () => token() })
+  let unsealed = 0
+  token = async () => `never-issued-to-${++unsealed}`
+  simulator.faults.add({ effect: 'error', call: 'buy', code: 'InvalidToken', loginid: account.accountId, times: 1 })
+  assert.ok((await failure(session.buy(even, buyOptions))).rejected)
+  assert.equal([ownedBy(account).length, unsealed], [0, 1])
+})
+
 const digits = ['DIGITMATCH', 'DIGITDIFF', 'DIGITOVER', 'DIGITUNDER'] as const
 const others = ['CALL', 'PUT', 'DIGITEVEN', 'DIGITODD'] as const
 

@@ -237,6 +237,24 @@ first('after a new token is bought with that one, not with what the old one open
   assert.is((await place(traderExternalId)).body.status, 'CLOSED')
 })
 
+first('is not kept from trading by the refusal of the token before, in the session that it had opened', async () => {
+  const accountId = newAccountId()
+  const traderExternalId = await exchange({ accountId })
+  const balance = async () => (await partner.call(getBalance, { query: { traderExternalId } })).status
+  assert.is(await balance(), 200)
+  await exchange({ accountId }, traderExternalId)
+  // The scope of a token is the only refusal for which the session is not opened again.
+  simulator.faults.add({ effect: 'error', call: 'balance', code: 'PermissionDenied', loginid: accountId, times: 1 })
+  assert.is(await balance(), 404)
+  assert.is((await accountOf(traderExternalId)).status, 'CONNECTED')
+  simulator.faults.add({ effect: 'error', call: 'balance', code: 'InvalidToken', loginid: accountId, times: 1 })
+  assert.is(await balance(), 200)
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  simulator.faults.add({ effect: 'error', call: 'balance', code: 'PermissionDenied', loginid: accountId, times: 1 })
+  assert.is(await balance(), 404)
+  assert.is((await accountOf(traderExternalId)).status, 'REJECTED')
+})
+
 first('ends with its time to live when the account cannot be opened, and may be repeated', async () => {
   const traderExternalId = await exchange({ accountId: newAccountId() })
   simulator.faults.add({ effect: 'ignore', call: opening })

@@ -36,7 +36,8 @@ export const byText: ErrorMapping = { code: 'INVALID_CONTRACT', ran: 'no', byTex
 /** Code (a trailing * matches any ending) → its meaning. Unknown codes are `upstream`. */
 export const errorMappings: Readonly<Record<string, ErrorMapping>> = {
   // The token or the account
-  InvalidToken: rejected,
+  // In a session it is about the token that opened it; a newer one may be stored by now.
+  InvalidToken: stale,
   AuthorizationRequired: stale,
   BadSession: stale,
   DisabledClient: rejected,

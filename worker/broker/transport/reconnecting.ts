@@ -36,7 +36,7 @@ interface ReconnectingCall {
   stream?: Stream
 }
 
-type ReadOptions = Pick<ReconnectingCall, 'responseKey' | 'timeoutMs' | 'stream'>
+type ReadOptions = Pick<ReconnectingCall, 'responseKey' | 'timeoutMs' | 'stream' | 'beforeSend'>
 
 /** Pauses between attempts at a call that changes nothing. */
 const READ_PAUSES = { firstMs: 250, mostMs: 4_000 }
@@ -99,14 +99,8 @@ export class ReconnectingConnection {
   /**
    * Makes one call, once, within its budget. `call` names it and is the key of its response. Rejects with BrokerError.
    */
-  async call(call: string, request: Record<string, unknown>, options: ReconnectingCall = {}): Promise<Frame> {
-    try {
-      return await this.#callOnce(call, request, options)
-    } catch (error) {
-      // The call was refused before it was processed, so that a retry cannot do it twice.
-      if (!(error instanceof BrokerError) || !wantsReauthorising(error)) throw error
-      return await this.#callOnce(call, request, options)
-    }
+  call(call: string, request: Record<string, unknown>, options: ReconnectingCall = {}): Promise<Frame> {
+    return this.#callOnce(call, request, options)
   }
 
   /** Sends a call that changes nothing: again and again until it succeeds or the time is up. */
@@ -190,7 +184,12 @@ export class ReconnectingConnection {
     return connection
   }
 
-  async #callOnce(call: string, request: Record<string, unknown>, options: ReconnectingCall): Promise<Frame> {
+  async #callOnce(
+    call: string,
+    request: Record<string, unknown>,
+    options: ReconnectingCall,
+    anew = false
+  ): Promise<Frame> {
     const { budget, responseTimeoutMs, log } = this.#options
     const { mayRun = false, waitMs, signal } = options
     const className = this.#options.classOf(call)
@@ -219,7 +218,11 @@ export class ReconnectingConnection {
       // A connection that lost an order's response is not trusted to resolve it, and is closed so that it cannot
       // deliver the order late, should it be buffered on the way.
       if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no response')
-      else if (wantsReauthorising(error)) this.retire(connection, error)
+      else if (wantsReauthorising(error)) {
+        this.retire(connection, error)
+        // The call was refused before it was processed, so that a retry cannot do it twice.
+        if (!anew) return await this.#callOnce(call, request, options, true)
+      }
       // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
       if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept our request')
       if (error.ran === 'unknown')
