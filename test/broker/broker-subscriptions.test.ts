@@ -140,6 +140,20 @@ following('ends at both sides when it is no longer wanted', async () => {
   session.unsubscribe(contractId)
 })
 
+following('ends at the broker although it was no longer wanted before its first response', async () => {
+  const own = await startSimulator({ tickMs: 20, limits: 'off' })
+  const account = newAccount()
+  const session = await clientOf({}, own).session(account)
+  const { contractId } = await session.buy(up, buyOptions)
+  own.faults.add({ effect: 'slow', call: 'proposal_open_contract', delayMs: 200, times: 1 })
+  const subscribed = session.subscribe(contractId, newRecorder().listener)
+  await upTo(() => own.faults.settings.rules.length === 0)
+  session.unsubscribe(contractId)
+  await subscribed
+  await upTo(() => countStreams(own, account.accountId, 'proposal_open_contract') === 0)
+  await own.close()
+})
+
 following('ends by the account as well, and opens no session for it', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
   const account = newAccount()

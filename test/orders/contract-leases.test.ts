@@ -8,6 +8,7 @@ import type { ContractState } from '../../worker/broker/port.ts'
 import { openSettling } from '../../worker/orders/settle.ts'
 import { refOf } from '../../worker/orders/terms.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { countStreams } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
@@ -219,5 +220,54 @@ silence('is polled after a while, and a parked one only when its time is over', 
   await worker.stop()
 })
 
-silence.after(closeAll)
-for (const tests of [leases, settling, silence]) tests.run()
+const watching = suite('a contract that is to be watched')
+
+watching('is handed back where the broker does not know it, although that cannot be stored', async () => {
+  const worker = await startTestWorker(harness.env)
+  await renewLease(db, 'unable', LONG_MS)
+  const row = () => db('orders').where({ id })
+  const id = await makeFollowed('unable')
+  const { watch } = openSettling({ ...worker.services, worker: 'unable' })
+  await db.raw('alter table contract_breaks rename to contract_breaks_away')
+  await watch(await row().first()).finally(() => db.raw('alter table contract_breaks_away rename to contract_breaks'))
+  await until('it was handed back', async () => (await row().first()).lease_holder === null)
+  await worker.stop()
+})
+
+for (const [call, what] of [
+  ['authorize', 'its account is'],
+  ['proposal_open_contract', 'it is']
+] as const)
+  watching(`keeps no connection where its account was given to another worker while ${what} requested`, async () => {
+    const worker = await startTestWorker(harness.env)
+    const { brokers } = worker.services
+    await renewLease(db, 'giving', LONG_MS)
+    const row = () => db('orders').where({ id })
+    const id = await makeFollowed('giving')
+    const place = refOf(await row().first())
+    const { accountId } = place
+    const session = await openSession(worker.services, place)
+    const terms = { asset: 'R_100', stake: '10', currency: 'USD', multiplier: 40, stopLoss: null, takeProfit: null }
+    const { contractId } = await session.buy(
+      { kind: 'MULTIPLIER', direction: 'up', ...terms },
+      { beforeSend() {}, maxPrice: '10' }
+    )
+    await row().update({ kind: 'MULTIPLIER', multiplier: 40, broker_order_id: contractId })
+    const left = async () => {
+      await brokers.leave([accountId])
+      return !brokers.accounts().includes(accountId)
+    }
+    await until('its session is closed', left)
+    const { watch, leave } = openSettling({ ...worker.services, worker: 'giving' })
+    simulator.faults.add({ effect: 'slow', call, delayMs: 300, times: 1 })
+    const watched = watch(await row().first())
+    await until('the request', () => simulator.faults.settings.rules.length === 0)
+    await leave([accountId])
+    await watched
+    await until('its connection is closed', left)
+    assert.is(countStreams(simulator, accountId, 'proposal_open_contract'), 0)
+    await worker.stop()
+  })
+
+watching.after(closeAll)
+for (const tests of [leases, settling, silence, watching]) tests.run()

@@ -89,7 +89,9 @@ export function openRechecks(
     if (state.settled || !entry.last?.settled) take(entry, state)
     settle(id, entry)
     // Its subscription ended with the implausible state.
-    if (!state.settled && entry.last === state) await session.subscribe(contractId, entry.listener)
+    if (state.settled || entry.last !== state) return
+    await session.subscribe(contractId, entry.listener)
+    if (!watched.has(id)) session.unsubscribe(contractId)
   }
 
   return { doubt, recheck, review }

@@ -85,23 +85,34 @@ export class Watching {
     if (entry.inReview) entry.rechecks = 1
   }
 
-  /** Watches an open order's contract; the lease is held already. */
+  /** Watches an open order's contract; the lease is held already. Never rejects: an order that cannot be watched is handed back. */
   async watch(order: LeasedOrder): Promise<void> {
     // An entry without its row belongs to a buy that is still waiting for its response: adoption overtook it.
     if (this.#watched.get(order.id)?.order) return
     const entry = this.listen(order.id)
     const { listener } = entry
+    const { log } = this.#services
+    const contractId = order.broker_order_id as string
     this.own(entry, order)
     try {
       const session = await openSession(this.#services, refOf(order), { leisurely: true })
-      listener.update(await session.subscribe(order.broker_order_id as string, listener))
+      // Its account may have been given to another worker meanwhile: here it would keep its connection until the contract ends.
+      if (!this.#watched.has(order.id)) return
+      const state = await session.subscribe(contractId, listener)
+      if (this.#watched.has(order.id)) listener.update(state)
+      else session.unsubscribe(contractId)
       this.#pauses.succeeded(order.id)
     } catch (error) {
       if (this.#watched.get(order.id) === entry) this.drop(order.id)
       const unknown = error instanceof BrokerError && error.code === 'INVALID_CONTRACT'
-      if (unknown) await this.#closing.review(order, ['the broker does not know this contract'])
+      log.warn({ err: error, orderId: order.id }, 'a contract cannot be watched now')
+      if (unknown)
+        await this.#closing
+          .review(order, ['the broker does not know this contract'])
+          .catch((cause: unknown) =>
+            log.warn({ err: cause, orderId: order.id }, 'an unknown contract could not be marked')
+          )
       const rejected = unknown || !(error instanceof BrokerError) || error.rejected
-      this.#services.log.warn({ err: error, orderId: order.id }, 'a contract cannot be watched now')
       this.handBack([order.id], rejected ? REJECTED_RETRY_MS : this.#pauses.failed(order.id))
     }
   }

@@ -195,7 +195,11 @@ export class Subscriptions {
   }
 
   #receive(subscription: ContractSubscription, frame: Frame, source: Source): boolean {
-    if (subscription.over) return false
+    if (subscription.over) {
+      // Given up while it was being requested: only now its stream can be ended.
+      if (frame.subscription !== undefined) this.#places.release(source, subscription.contractId)
+      return false
+    }
     if (subscription.source !== null && subscription.source.stream !== source.stream) {
       this.#places.release(source, subscription.contractId)
       return false
