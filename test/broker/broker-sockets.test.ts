@@ -6,6 +6,7 @@ import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect, createServer, type Socket } from 'node:net'
 import { connect as connectTls, createServer as createServerOfTls, type TLSSocket } from 'node:tls'
+import { Worker } from 'node:worker_threads'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { BrokerError } from '../../worker/broker/port.ts'
@@ -516,6 +517,67 @@ calls('under way may end on a connection that is retired, which then closes', as
   assert.equal((await balance).balance, { right: true })
   await within('the close', resolve => void gone.then(resolve))
   await close()
+})
+
+// In a thread of its own, so that it goes on while this one stands still.
+const responding = `
+  const { parentPort } = require('node:worker_threads')
+  const { WebSocketServer } = require('ws')
+  const server = new WebSocketServer({ port: 0, host: '127.0.0.1' }, () => parentPort.postMessage(server.address().port))
+  server.on('connection', socket => socket.on('message', text => {
+    const { req_id } = JSON.parse(text)
+    socket.send(JSON.stringify({ buy: { contract_id: 5 }, ping: 'pong', req_id }))
+  }))`
+
+calls('ends with the response that arrived in time, although the process was held up past its time-out', async () => {
+  const broker = new Worker(responding, { eval: true })
+  const [port] = (await once(broker, 'message')) as [number]
+  const gone = Promise.withResolvers<BrokerError>()
+  const connection = await BrokerConnection.open({
+    url: `ws://127.0.0.1:${port}/`,
+    connectTimeoutMs: 5_000,
+    counters: { invalid: 0, stray: 0, unreadable: 0 },
+    log: keptLog().log,
+    onClose: gone.resolve,
+    pingEveryMs: 10,
+    pongWithinMs: 100
+  })
+  const bought = connection.call({ buy: '1' }, { ...order, timeoutMs: 100 })
+  // Nothing of this process runs meanwhile, as while it is stopped, or collects garbage.
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+  assert.equal((await bought).buy, { contract_id: 5 })
+  assert.ok(connection.open)
+  connection.close()
+  await gone.promise
+  await broker.terminate()
+})
+
+calls('are under way in such number that no ping can be sent, and only a mute broker is given up for it', async () => {
+  for (const mute of [false, true]) {
+    const held: (() => void)[] = []
+    let sending: NodeJS.Timeout | undefined
+    const { connection, gone, close } = await connected(
+      (frame, socket) => {
+        held.push(() => reply(socket, frame, { balance: {} }))
+        if (held.length < 500 || mute) return
+        let sent = 0
+        // Longer than some pings take.
+        sending = setInterval(() => {
+          socket.send(JSON.stringify({ msg_type: 'tick' }))
+          if (++sent < 60) return
+          clearInterval(sending)
+          for (const respond of held) respond()
+        }, 5)
+      },
+      { pingEveryMs: 50 }
+    )
+    const all = Array.from({ length: 500 }, () => connection.call({ balance: 1 }, read))
+    assert.is((await failure(connection.call({ balance: 1 }, read))).brokerCode, 'TooManyPending')
+    const ended = await Promise.allSettled(all)
+    assert.is(ended.filter(({ status }) => status === 'fulfilled').length, mute ? 0 : 500)
+    if (mute) assert.match(String((await gone).cause), 'no pong')
+    await close()
+  }
 })
 
 streams.after(closeAll)

@@ -55,10 +55,15 @@ export class Calls {
     call: PendingCall,
     { timeoutMs, signal, giveUp }: Pick<CallOptions, 'timeoutMs' | 'signal'> & { giveUp(): void }
   ): void {
-    const timer = setTimeout(giveUp, timeoutMs)
+    let late: NodeJS.Immediate | undefined
+    // A process that was held up runs its timers before it reads what has arrived meanwhile: the response may be among that.
+    const timer = setTimeout(() => {
+      late = setImmediate(giveUp)
+    }, timeoutMs)
     signal?.addEventListener('abort', giveUp, { once: true })
     const stopWaiting = () => {
       clearTimeout(timer)
+      clearImmediate(late)
       signal?.removeEventListener('abort', giveUp)
     }
     this.#waiting.set(reqId, { call, stopWaiting })

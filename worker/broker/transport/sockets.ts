@@ -11,8 +11,6 @@ import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
 
 export type { CallOptions, Frame, Stream }
 
-/** The part of the logger that is used here. */
-
 export interface ConnectionOptions {
   url: string
   connectTimeoutMs: number
@@ -77,7 +75,8 @@ export class BrokerConnection {
     // 'close' follows every error; the error only has the reason.
     socket.on('error', cause => this.#because(`socket: ${cause.message}`))
     socket.on('close', code => this.#end(code))
-    this.#pingTimer = setInterval(() => this.#ping(), options.pingEveryMs ?? DEFAULT_PING_EVERY_MS)
+    const { pingEveryMs = DEFAULT_PING_EVERY_MS } = options
+    this.#pingTimer = setInterval(() => this.#ping(), pingEveryMs)
   }
 
   /** Calls under way. */
@@ -283,15 +282,17 @@ export class BrokerConnection {
     this.reset('too many unreadable frames')
   }
 
-  /** Any frame since the ping is as good as a pong. */
+  /** Any frame since the ping is as good as a pong; where no ping could be sent, any since the one before. */
   #ping(): void {
     if (!this.open) return
+    const { pingEveryMs = DEFAULT_PING_EVERY_MS, pongWithinMs = DEFAULT_PONG_WITHIN_MS } = this.#options
     const requestedAt = performance.now()
-    this.call(
-      { ping: 1 },
-      { responseKey: 'ping', timeoutMs: this.#options.pongWithinMs ?? DEFAULT_PONG_WITHIN_MS }
-    ).catch((error: BrokerError) => {
-      if (this.#receivedAt < requestedAt) this.reset(`no pong: ${error.brokerCode}`)
+    let since = requestedAt - pingEveryMs
+    const beforeSend = () => {
+      since = requestedAt
+    }
+    this.call({ ping: 1 }, { responseKey: 'ping', timeoutMs: pongWithinMs, beforeSend }).catch((error: BrokerError) => {
+      if (this.#receivedAt < since) this.reset(`no pong: ${error.brokerCode}`)
     })
   }
 
