@@ -7,18 +7,19 @@ import { keepLineage, noteLineage } from '../db/postgres/lineage.ts'
 import type { QueueName } from '../schemas/jobs.ts'
 import { giveAwayAccounts } from './accounts/account-leases.ts'
 import { renewTokens } from './accounts/renewal.ts'
-import { markCopies, sellMarked } from './copy/closing.ts'
+import { markCopies, SOLD_AT_ONCE, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
-import { changeLimitsOfCopies, openLimitSetting } from './copy/limits.ts'
+import { changeLimitsOfCopies, SET_AT_ONCE, setLimits } from './copy/limits.ts'
 import { openSequencing } from './events.ts'
 import { HALTS_MS, type Halts } from './orders/halts.ts'
 import type { Placing } from './orders/placing.ts'
 import type { Proving } from './orders/proving.ts'
-import { resolveDoubts } from './orders/resolving.ts'
+import { CHECKED_AT_ONCE, resolveDoubts } from './orders/resolving.ts'
 import type { Settling } from './orders/settle.ts'
 import type { BrokerRequests } from './platform/broker-requests.ts'
 import type { DatabaseClock } from './platform/database-clock.ts'
 import { startLoops } from './platform/loop.ts'
+import { SeparateWork } from './platform/separate-work.ts'
 import type { WorkerServices } from './services.ts'
 import { renderDeployments } from './sites/templates.ts'
 import { TICKS_MS, type TickForwarding } from './ticks.ts'
@@ -56,10 +57,14 @@ export type WorkerLoops = ReturnType<typeof startWorkerLoops>
 export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
   const { leaseMs, sweepMs } = services.config
   const { settling, halts, placing, proving, brokerRequests, webhooks, ticks, scheduled } = parts
-  const { db, queue } = services
+  const { db, queue, log } = services
   const polled = (round: () => Promise<boolean>) => ({ everyMs: QUEUE_POLL_MS, round })
   const quiet = (round: () => Promise<boolean>) => ({ everyMs: QUIET_POLL_MS, round })
-  const setLimits = openLimitSetting(services)
+  // None of these waits for the one before it: its broker may not respond.
+  const selling = new SeparateWork(SOLD_AT_ONCE, log, wasFull => wasFull && loops['copy.sell'].wake())
+  // A leader may have changed its limits once more meanwhile.
+  const setting = new SeparateWork(SET_AT_ONCE, log, () => loops['copy.limits.set'].wake())
+  const checking = new SeparateWork(CHECKED_AT_ONCE, log, wasFull => wasFull && loops.doubts.wake())
   const loops = startLoops(services, {
     'order.place': polled(async (): Promise<boolean> => {
       const more = await placing.take()
@@ -72,9 +77,15 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
     sell: quiet(async () => (await brokerRequests.take('sell')) > 0),
     'copy.fanout': quiet(() => fanOut(services, placing.copyPace)),
     'copy.close': quiet(async () => (await markCopies(services)) > 0),
-    'copy.sell': polled(async () => (await sellMarked(services, settling)) > 0),
+    'copy.sell': {
+      ...polled(async () => (await sellMarked(services, settling, selling)) > 0),
+      drain: () => selling.drain()
+    },
     'copy.limits': quiet(async () => (await changeLimitsOfCopies(services)) > 0),
-    'copy.limits.set': polled(async () => (await setLimits()) > 0),
+    'copy.limits.set': {
+      ...polled(async () => (await setLimits(services, setting)) > 0),
+      drain: () => setting.drain()
+    },
     halts: { everyMs: HALTS_MS, round: () => halts.round() },
     'template.deploy': quiet(async () => (await renderDeployments(services)) > 0),
     events: { everyMs: sweepMs, round: openSequencing(services, webhooks.grown) },
@@ -90,8 +101,12 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
     }),
     // The clock alone starts the rounds of these.
     sweep: { everyMs: sweepMs, round: () => sweep(services, parts) },
-    // Each in a loop of its own: a doubt waits for the broker, and orders and contracts of other accounts do not wait for it.
-    doubts: { everyMs: sweepMs, round: () => resolveDoubts(services, parts) },
+    // Each in a loop of its own: orders and contracts do not wait for doubts.
+    doubts: {
+      everyMs: sweepMs,
+      round: () => resolveDoubts(services, parts, checking),
+      drain: () => checking.drain()
+    },
     'take over': { everyMs: sweepMs, round: async () => (await settling.sweep()) > TAKEN_AGAIN },
     lease: { everyMs: leaseMs / 3, round: () => keepLease(services, parts) },
     'even out': {

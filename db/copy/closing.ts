@@ -52,19 +52,22 @@ export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> 
 const RETRIES = { firstMs: 4000, mostMs: 60_000 }
 
 /**
- * Open orders that are to be sold now, at most `limit`, of accounts that no living worker but `worker` serves; no other worker
- * gets one until its next try is due.
+ * Open orders that are to be sold now, at most `limit` and none of `except`, of accounts that no living worker but `worker` serves;
+ * no other worker gets one until its next try is due.
  */
-export async function takeToClose(db: Db, { worker, limit }: { worker: string; limit: number }): Promise<OrderRow[]> {
+export async function takeToClose(
+  db: Db,
+  { worker, limit, except = [] }: { worker: string; limit: number; except?: string[] }
+): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     `update orders
         set close_at = clock_timestamp() + ${backOffInSql('close_tries', RETRIES)},
             close_tries = close_tries + 1
       where id in (select id from orders where phase = 'open' and close_at <= clock_timestamp()
-                      and ${servedByNoOther('orders.account_id', ':worker')}
+                      and id <> all(:except::text[]) and ${servedByNoOther('orders.account_id', ':worker')}
                     order by close_at limit :limit for update skip locked)
      returning *`,
-    { worker, limit }
+    { worker, limit, except }
   )
 }

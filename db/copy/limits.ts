@@ -134,21 +134,24 @@ export type LimitsToSet = Pick<
 >
 
 /**
- * Open copies whose limits are to be set now, at most `limit`, of accounts that no living worker but `worker` serves;
- * no other worker gets one until its next try is due.
+ * Open copies whose limits are to be set now, at most `limit` and none of `except`, of accounts that no living worker but `worker`
+ * serves; no other worker gets one until its next try is due.
  */
-export async function takeLimitsToSet(db: Db, options: { worker: string; limit: number }): Promise<LimitsToSet[]> {
+export async function takeLimitsToSet(
+  db: Db,
+  { worker, limit, except = [] }: { worker: string; limit: number; except?: string[] }
+): Promise<LimitsToSet[]> {
   return rows<LimitsToSet>(
     db,
     `update orders
         set limits_at = clock_timestamp() + ${backOffInSql('limits_tries', RETRIES)},
             limits_tries = limits_tries + 1
       where id in (select id from orders where phase = 'open' and limits_at <= clock_timestamp()
-                      and ${servedByNoOther('orders.account_id', ':worker')}
+                      and id <> all(:except::text[]) and ${servedByNoOther('orders.account_id', ':worker')}
                     order by limits_at limit :limit for update skip locked)
      returning id, copied_from, broker_order_id, broker_account_id, account_id, app_id, dialect, limits_version, limits_tries,
                new_stop_loss, new_take_profit`,
-    options
+    { worker, limit, except }
   )
 }
 

@@ -36,24 +36,25 @@ export const arrivalTimes = (config: Pick<Config, 'reconcileCrashedMs' | 'reconc
 const NEGLECTED_SECONDS = 15
 
 /**
- * Orders in doubt that are due for a check, of accounts that no other living worker serves, or that it neglects;
+ * Orders in doubt that are due for a check, none of `except`, of accounts that no other living worker serves, or that it neglects;
  * `resolve_at` moves on by `everyMs`, so that no other worker checks meanwhile and a check that dies is made again.
  * `sender` stays: it is the claimer of the order.
  */
 export async function takeDoubts(
   db: Db,
-  options: { worker: string; everyMs: number; limit: number } & ArrivalTimes
+  options: { worker: string; everyMs: number; limit: number; except?: string[] } & ArrivalTimes
 ): Promise<Doubt[]> {
   return rows<Doubt>(
     db,
     `update orders o
         set resolve_at = clock_timestamp() + :everyMs * interval '1 millisecond'
       where o.id in (select id from orders where phase = 'sending' and resolve_at <= clock_timestamp()
+                        and id <> all(:except::text[])
                         and (${servedByNoOther('orders.account_id', ':worker')}
                              or resolve_at < clock_timestamp() - interval '${NEGLECTED_SECONDS} seconds')
                       order by resolve_at limit :limit for update skip locked)
      returning ${doubtColumns}`,
-    options
+    { except: [], ...options }
   )
 }
 

@@ -8,10 +8,12 @@ import { WORK } from '../../db/platform/bus.ts'
 import type { Job } from '../../db/platform/queue.ts'
 import type { Settling } from '../orders/settle.ts'
 import { close } from '../platform/request-handlers.ts'
+import type { SeparateWork } from '../platform/separate-work.ts'
 import type { WorkerServices } from '../services.ts'
 
 const PART = 500
-const SOLD_AT_ONCE = 50
+/** Orders that one worker sells at a time. */
+export const SOLD_AT_ONCE = 50
 
 /**
  * Takes one job and marks its part of a closed order's copies; returns how many jobs were taken. As with copying, the work
@@ -43,10 +45,12 @@ export async function markCopies(services: WorkerServices): Promise<number> {
   return 1
 }
 
-/** Sells open orders that are marked and due; returns how many there were. What cannot be sold now is tried again later. */
-export async function sellMarked(services: WorkerServices, settling: Settling): Promise<number> {
-  const orders = await takeToClose(services.db, { worker: services.worker, limit: SOLD_AT_ONCE })
-  await Promise.all(orders.map(order => sell(services, settling, order)))
+/** Begins to sell open orders that are marked and due; returns how many. What cannot be sold now is tried again later. */
+export async function sellMarked(services: WorkerServices, settling: Settling, selling: SeparateWork): Promise<number> {
+  const { room: limit, ids: except } = selling
+  if (limit <= 0) return 0
+  const orders = await takeToClose(services.db, { worker: services.worker, limit, except })
+  for (const order of orders) selling.begin(order.id, () => sell(services, settling, order))
   return orders.length
 }
 

@@ -15,12 +15,14 @@ import type { ContractLimits } from '../../schemas/market.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { refOf } from '../orders/terms.ts'
 import type { WatchedContract } from '../orders/watched.ts'
+import type { SeparateWork } from '../platform/separate-work.ts'
 import type { WorkerServices } from '../services.ts'
 import { leastOf } from './fanout.ts'
 import { changedLimits } from './terms.ts'
 
 const PART = 200
-const SET_AT_ONCE = 50
+/** Copies whose limits one worker sets at a time. */
+export const SET_AT_ONCE = 50
 
 /** Stores the limits of watched contracts as the broker states them, where they differ from the row's. */
 export function openLimitStore({ db, queue, bus, log, worker }: WorkerServices): (entry: WatchedContract) => void {
@@ -100,35 +102,28 @@ export async function changeLimitsOfCopies(services: WorkerServices): Promise<nu
   return 1
 }
 
-/** Sets the limits of open copies at the broker; returns how many there were. What cannot be set now is tried again later. */
-export function openLimitSetting(services: WorkerServices): () => Promise<number> {
-  const { db, log, worker } = services
-  /** Copies whose limits are being set: a second call could overtake the first. */
-  const underWay = new Set<string>()
+/** Begins to set the limits of open copies at the broker; returns of how many. What cannot be set now is tried again later. */
+export async function setLimits(services: WorkerServices, setting: SeparateWork): Promise<number> {
+  // A copy whose limits are being set is left alone: a second call could overtake the first.
+  const { room: limit, ids: except } = setting
+  if (limit <= 0) return 0
+  const orders = await takeLimitsToSet(services.db, { worker: services.worker, limit, except })
+  for (const order of orders) setting.begin(order.id, () => setLimitsOf(services, order))
+  return orders.length
+}
 
-  async function set(order: LimitsToSet): Promise<void> {
-    const limits = { stopLoss: order.new_stop_loss, takeProfit: order.new_take_profit }
-    const contractId = order.broker_order_id as string
-    try {
-      const session = await openSession(services, refOf(order))
-      // An earlier try may have been executed although its response was lost.
-      const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
-      if (!isSet) await session.changeLimits(contractId, limits)
-      await markLimitsSet(db, order)
-      log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'set the limits of a copy')
-    } catch (error) {
-      log.info(
-        { err: error, orderId: order.id, tries: order.limits_tries },
-        'the limits of a copy could not be set yet'
-      )
-    }
-  }
-
-  return async () => {
-    const taken = await takeLimitsToSet(db, { worker, limit: SET_AT_ONCE })
-    const orders = taken.filter(({ id }) => !underWay.has(id))
-    for (const { id } of orders) underWay.add(id)
-    await Promise.all(orders.map(order => set(order).finally(() => underWay.delete(order.id))))
-    return taken.length
+async function setLimitsOf(services: WorkerServices, order: LimitsToSet): Promise<void> {
+  const { db, log } = services
+  const limits = { stopLoss: order.new_stop_loss, takeProfit: order.new_take_profit }
+  const contractId = order.broker_order_id as string
+  try {
+    const session = await openSession(services, refOf(order))
+    // An earlier try may have been executed although its response was lost.
+    const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
+    if (!isSet) await session.changeLimits(contractId, limits)
+    await markLimitsSet(db, order)
+    log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'set the limits of a copy')
+  } catch (error) {
+    log.info({ err: error, orderId: order.id, tries: order.limits_tries }, 'the limits of a copy could not be set yet')
   }
 }

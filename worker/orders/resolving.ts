@@ -19,6 +19,7 @@ import { openSession } from '../accounts/accounts.ts'
 import { endOf } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
+import type { SeparateWork } from '../platform/separate-work.ts'
 import type { WorkerServices } from '../services.ts'
 import { type Candidates, candidatesOf, type PurchaseWindow } from './evidence.ts'
 import { notifyCallers } from './notify.ts'
@@ -31,7 +32,8 @@ const CHECKS = 2
 const CHECK_EVERY_MS = 3000
 // The pause between checks for what a dead worker's machine may still deliver.
 const LATE_CHECK_EVERY_MS = 15_000
-const TAKE = 50
+/** Doubts that one worker checks at a time. */
+export const CHECKED_AT_ONCE = 50
 // How far back purchases that are not ours show that another program trades on the account.
 const ALONE_SECONDS = 86_400
 
@@ -41,14 +43,22 @@ interface Resolving {
   placing: Placing
 }
 
-/** Checks the doubts that are due; returns whether there may be more. */
-export async function resolveDoubts(services: WorkerServices, resolving: Resolving): Promise<boolean> {
+/** Begins to check the doubts that are due; returns whether there may be more. */
+export async function resolveDoubts(
+  services: WorkerServices,
+  resolving: Resolving,
+  checking: SeparateWork
+): Promise<boolean> {
   const { db, config, clock, worker } = services
+  // A check that takes long is still neglected by this worker: another one may make it.
+  const { room: limit, ids: except } = checking
+  if (limit <= 0) return false
   const wallBefore = clock.wall()
   const orders = await takeDoubts(db, {
     worker,
     everyMs: Math.min(CHECK_EVERY_MS, config.reconcileAfterMs),
-    limit: TAKE,
+    limit,
+    except,
     ...arrivalTimes(config)
   })
   const wallMs = (wallBefore + clock.wall()) / 2
@@ -58,8 +68,8 @@ export async function resolveDoubts(services: WorkerServices, resolving: Resolvi
     worker,
     orders.map(({ account_id }) => account_id)
   )
-  await Promise.all(orders.map(order => resolveOrder(services, resolving, order, wallMs)))
-  return orders.length === TAKE
+  for (const order of orders) checking.begin(order.id, () => resolveOrder(services, resolving, order, wallMs))
+  return orders.length === limit
 }
 
 async function resolveOrder(

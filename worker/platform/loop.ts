@@ -9,13 +9,15 @@ const ERROR_PAUSES = { firstMs: 100, mostMs: 5000 }
 interface Loop {
   /** There may be work now. */
   wake(): void
-  /** Ends the loop; resolves when the round under way is over. */
+  /** Ends the loop; resolves when the round under way is over, and what rounds have begun. */
   stop(): Promise<void>
 }
 
 interface LoopPlan {
   everyMs: number
   round(): Promise<boolean>
+  /** Resolves once what the rounds have begun is over; without it nothing goes on after a round. */
+  drain?(): Promise<void>
 }
 
 /**
@@ -62,6 +64,7 @@ export function startLoop(options: LoopPlan & { name: string; log: Log; clock: C
       stopped = true
       wakeUp?.()
       await running
+      await options.drain?.()
     }
   }
 }
