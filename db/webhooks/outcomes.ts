@@ -107,6 +107,8 @@ export async function writeOutcomes(
         where w.endpoint_id = d."endpointId" and w.position = d.position and w.delivery_id = any(d.rows)
      ), logged as (
        ${inserted} join held on held.id = a."endpointId"
+       -- Written before, by a statement whose acknowledgement was lost.
+       on conflict do nothing
      )
      select id, version from held`,
     {

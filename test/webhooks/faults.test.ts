@@ -7,8 +7,9 @@ import { getWebhook, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { eventIdOf } from '../../db/events/present.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { dropDays } from '../../db/postgres/day-partitions.ts'
+import { newDeliveryId } from '../../db/webhooks/deliveries.ts'
 import { takeEndpoints } from '../../db/webhooks/leases.ts'
-import { ATTEMPT_DAYS } from '../../db/webhooks/outcomes.ts'
+import { ATTEMPT_DAYS, writeOutcomes } from '../../db/webhooks/outcomes.ts'
 import { openClient } from '../events/client.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -178,6 +179,38 @@ faults('an outcome is not written once another worker holds the endpoint, and th
   await db('webhook_senders').where({ worker: 'another' }).delete()
   await until('it again', () => receiver.book.length === 2, WAIT_MS)
   assert.is(receiver.book[1]?.event.id, receiver.book[0]?.event.id)
+})
+
+faults('an outcome is written once although its first acknowledgement is lost', async () => {
+  const { partner, webhookId } = await behind()
+  await db('webhook_endpoints').where({ id: webhookId }).update({ worker: 'unsure' })
+  const { lease, position } = await db('webhook_endpoints').where({ id: webhookId }).first('lease', 'position')
+  const event = await db('events').where({ partner_id: partner.partnerId, type: 'account.connected' }).first()
+  const day = Math.floor(Date.now() / 86_400_000)
+  const about = { endpointId: webhookId, partnerId: partner.partnerId, type: event.type, subject: event.subject }
+  const outcomes = {
+    progress: [
+      {
+        ...{ id: webhookId, lease, position: Number(position) + 1, day, gaps: [], missed: 0 },
+        ...{ failures: 0, failingMs: null, lastError: null, pausedMs: null }
+      }
+    ],
+    pending: [],
+    done: [],
+    attempts: [
+      {
+        ...{ ...about, id: newDeliveryId(), eventId: event.id, position: Number(event.position), eventDay: day },
+        ...{ attempt: 1, status: 'DELIVERED' as const, httpStatus: 204, ms: 1, error: null, response: '' },
+        ...{ agoMs: 1, nextMs: null, replay: false }
+      }
+    ]
+  }
+  for (let write = 0; write < 2; write++)
+    assert.equal(
+      (await writeOutcomes(db, 'unsure', outcomes)).map(({ id }) => id),
+      [webhookId]
+    )
+  assert.is((await deliveriesOf(partner, webhookId)).length, 1)
 })
 
 faults('an endpoint that is down becomes FAILING, and gets all that waits when it is back', async () => {
