@@ -2,11 +2,12 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { PastCalls, ScopeRecords } from '../../db/platform/call-records.ts'
+import { Budgets } from '../../worker/broker/budgets.ts'
 import type { BrokerError } from '../../worker/broker/port.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
 import { Budget } from '../../worker/broker/transport/quota.ts'
 import type { Clock } from '../../worker/platform/clock.ts'
-import { failure } from './broker-script.ts'
+import { failure, keptLog } from './broker-script.ts'
 
 const quota = suite('a call budget')
 
@@ -181,6 +182,19 @@ quota('bounds how many wait', async () => {
   const waiting = Array.from({ length: 501 }, () => budget.take('pricing', { urgent: true, waitMs: 600_000 })!)
   for (const each of waiting.slice(0, 500)) each.catch(() => undefined)
   assert.is((await failure(waiting[500])).brokerCode, 'QuotaExhausted')
+})
+
+quota('is kept for the connection that counts in it, however many there are', () => {
+  const budgets = new Budgets({
+    dialect: 'v3',
+    limits: { general: { perMinute: 180, perHour: 0 } },
+    log: keptLog().log
+  })
+  const [used, unused] = ['CR1', 'CR2'].map(spender => budgets.of('1', spender))
+  for (let each = 0; each < 2_000; each++) budgets.of('1', `of many ${each}`)
+  budgets.sweep(() => [{ appId: '1', spender: 'CR1' }])
+  assert.is(budgets.of('1', 'CR1'), used)
+  assert.is.not(budgets.of('1', 'CR2'), unused)
 })
 
 quota.run()

@@ -366,6 +366,90 @@ care('does not write a purchase to a connection that is closing', async () => {
   await close()
 })
 
+care('closes a connection nobody uses although the one before it ended while it was being opened', async () => {
+  const responses: Record<string, (() => void)[]> = { authorize: [], balance: [] }
+  const sockets: WebSocket[] = []
+  const broker = await scriptedBroker(
+    (frame, socket) => {
+      if (frame.authorize !== undefined)
+        responses.authorize!.push(() => reply(socket, frame, { authorize: { loginid: 'CR1' } }))
+      else if (frame.balance !== undefined)
+        responses.balance!.push(() =>
+          reply(socket, frame, { balance: { balance: 10, currency: 'USD', loginid: 'CR1' } })
+        )
+    },
+    socket => sockets.push(socket)
+  )
+  const client = createV3Broker({ url: broker.url, log, idleCloseMs: 200 })
+  const account = { accountId: 'CR1', appId: '7', token: async () => 'CR1' }
+  const respond = async (call: string, nth: number) => {
+    await upTo(() => responses[call]!.length > nth)
+    responses[call]![nth]!()
+  }
+  const opened = client.session(account)
+  await respond('authorize', 0)
+  const balance = (await opened).balance()
+  await upTo(() => responses.balance!.length === 1)
+  const anew = client.session(account, { anew: true })
+  await upTo(() => responses.authorize!.length === 2)
+  await respond('balance', 0)
+  await balance
+  await upTo(() => sockets[0]!.readyState === sockets[0]!.CLOSED)
+  await respond('authorize', 1)
+  await anew
+  await upTo(() => sockets[1]!.readyState === sockets[1]!.CLOSED)
+  await client.close()
+  await broker.close()
+})
+
+care('measures the clock from when its call leaves, however long that waited', async () => {
+  let calls = 0
+  const broker = await scriptedBroker(
+    courteous((frame, socket) => {
+      if (frame.time === undefined) return
+      const error = { code: 'RateLimit', message: 'Too many.' }
+      reply(socket, frame, calls++ === 0 ? { error } : { time: Math.floor(Date.now() / 1000) })
+    })
+  )
+  const client = createV3Broker({ url: broker.url, log })
+  const offset = await client.market('7').clockOffset()
+  assert.is(calls, 2)
+  assert.ok(Math.abs(offset) < 0.7, String(offset))
+  await client.close()
+  await broker.close()
+})
+
+care('streams prices again after a first response without one, and the loss of its connection', async () => {
+  let subscribed = 0
+  const row = {
+    symbol: 'R_100',
+    display_name: 'R',
+    market: 'm',
+    pip: 0.01,
+    exchange_is_open: 1,
+    is_trading_suspended: 0
+  }
+  const broker = await scriptedBroker(
+    courteous((frame, socket) => {
+      if (frame.active_symbols !== undefined) reply(socket, frame, { active_symbols: [row] })
+      if (frame.ticks === undefined) return
+      const subscription = { id: `ticks ${++subscribed}` }
+      const tick = { symbol: 'R_100', epoch: 1_700_000_000, quote: 1.25, pip_size: 2 }
+      reply(socket, frame, { msg_type: 'tick', subscription, ...(subscribed === 1 ? {} : { tick }) })
+      if (subscribed === 1) socket.close()
+    })
+  )
+  const client = createV3Broker({ url: broker.url, log })
+  const { ticks } = client.market('7')
+  const price = await within<string>('a price', resolve => {
+    ticks.listen(tick => resolve(tick.price))
+    ticks.want(new Set(['R_100']))
+  })
+  assert.is(price, '1.25')
+  await client.close()
+  await broker.close()
+})
+
 care('ends every pending call when it is closed', async () => {
   const broker = await scriptedBroker(courteous(() => undefined))
   const client = createV3Broker({ url: broker.url, log })

@@ -28,7 +28,7 @@ export class Budgets {
 
   /** Of an account, or of who reads a report (markup-report.ts); `spender` is '' for market data. */
   of(appId: string, spender: string): Budget {
-    const key = `${appId} ${spender}`
+    const key = keyOf(appId, spender)
     let budget = this.#budgets.get(key)
     if (budget === undefined) {
       const { dialect, records } = this.#options
@@ -65,13 +65,16 @@ export class Budgets {
     await settleAll(settled.map(([, budget]) => budget))
   }
 
-  /** Lets go of those that are as new, once there are many. */
-  sweep(): void {
+  /** Lets go of those that are as new and that no connection of `inUse` counts in, once there are many. */
+  sweep(inUse: () => Iterable<{ appId: string; spender: string }>): void {
     if (this.#budgets.size <= MAX_BLANK_BUDGETS) return
+    const used = new Set(Array.from(inUse(), ({ appId, spender }) => keyOf(appId, spender)))
     for (const [key, budget] of this.#budgets)
-      if (budget.blank && this.#budgets.delete(key)) budget.end(this.#options.log)
+      if (!used.has(key) && budget.blank && this.#budgets.delete(key)) budget.end(this.#options.log)
   }
 }
+
+const keyOf = (appId: string, spender: string) => `${appId} ${spender}`
 
 function spenderOf(key: string): string {
   return key.slice(key.indexOf(' ') + 1)

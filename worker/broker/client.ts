@@ -281,7 +281,8 @@ class BrokerClient implements Broker {
       classOf: call => this.#dialect.classOf(call),
       onDown: connection => {
         const entry = entryOf()
-        if (entry.reconnecting.current === null) this.#connected.delete(entry)
+        // One that was left may end while the next is being opened.
+        if (entry.reconnecting.current === null && !entry.reconnecting.busy) this.#connected.delete(entry)
         entry.session?.subscriptions.down(connection)
         entry.ticks?.down(connection)
       },
@@ -364,7 +365,12 @@ class BrokerClient implements Broker {
       if (entry.reconnecting.current === null && isIdle(entry) && entry.reconnecting.usedAt < since)
         this.#sessions.delete(key)
     }
-    this.#budgets.sweep()
+    this.#budgets.sweep(() => [
+      ...[...this.#sessions.values()].flatMap(({ account }) =>
+        account === null ? [] : [{ appId: account.appId, spender: account.accountId }]
+      ),
+      ...[...this.#markets.keys()].map(appId => ({ appId, spender: '' }))
+    ])
   }
 
   #hangUp(entry: ConnectionEntry): void {

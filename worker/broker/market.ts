@@ -176,8 +176,12 @@ export class MarketData implements Market {
   async #readOffset(): Promise<number> {
     const { reconnecting, now } = this.#options
     await reconnecting.connect()
-    const requestedAt = now()
-    const frame = await reconnecting.read('time', { time: 1 })
+    let requestedAt = now()
+    // Before it is sent, a call may wait for the quota, or for another try.
+    const beforeSend = () => {
+      requestedAt = now()
+    }
+    const frame = await reconnecting.read('time', { time: 1 }, { beforeSend })
     const halfwayMs = (requestedAt + now()) / 2
     // The broker sends whole seconds, cut off: on average it is half a second later there.
     return readResponse(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000

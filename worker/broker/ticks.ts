@@ -249,6 +249,9 @@ export class BrokerTicks implements TickStreams {
       this.#forget(asset, connection, subscription.stream)
       return false
     }
+    // Known also by a frame of no use: the subscription ends with its connection.
+    const first = subscription.connection === null
+    subscription.connection = connection
     if (frame.error !== undefined) {
       this.#end(asset)
       this.#fill()
@@ -256,8 +259,6 @@ export class BrokerTicks implements TickStreams {
     }
     const tick = readResponse(frame, each => readTick(each, this.#options.pipSizes))
     if (tick.asset !== asset) return false
-    const first = subscription.connection === null
-    subscription.connection = connection
     subscription.lastAt = performance.now()
     if (!this.#wanted.has(asset)) return true
     const newest = this.#newest.get(asset)
