@@ -10,7 +10,7 @@ import { countCheck, markReview, takeDoubts } from '../../db/orders/resolving.ts
 import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { openHalts } from '../../worker/orders/halts.ts'
-import { Placing } from '../../worker/orders/placing.ts'
+import { nextClaimNo, Placing } from '../../worker/orders/placing.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
@@ -25,11 +25,11 @@ const partner = await harness.makePartner()
 async function makeQueued() {
   const trader = await partner.makeTrader()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
-  const claim = async () => {
+  const claim = async (claimNo = 1) => {
     const options = {
       accountIds: [trader.accountId],
       sender: 'worker',
-      claimNo: 1,
+      claimNo,
       permitMs: 1000,
       reconcileAfterMs: 1000
     }
@@ -51,6 +51,19 @@ fencing('is not given back by the first claim written once more', async () => {
   assert.is(second.id, first.id)
   assert.is((await releaseUnsent(db, [{ ...first, reason: 'not sent' }], 'worker')).length, 0)
   assert.is(await phase(), 'sending')
+})
+
+fencing('is numbered as the column can hold it, however many claims came before', async () => {
+  const { claim } = await makeQueued()
+  const most = 2_147_483_647
+  for (const [before, number] of [
+    [most - 1, most],
+    [most, 1]
+  ] as const) {
+    assert.is(nextClaimNo(before), number)
+    const claimed = await claim(nextClaimNo(before))
+    assert.is((await releaseLostClaims(db, { sender: 'worker', claimNos: [number] }))[0]?.id, claimed.id)
+  }
 })
 
 fencing('is neither resolved nor failed by what was found about the first one', async () => {

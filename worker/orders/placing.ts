@@ -40,6 +40,12 @@ const RESUME_EVERY_MS = 25
 // Fetch recent jobs; scan the whole queue this often, and while full batches come back.
 const CHECK_ALL_EVERY_MS = 5000
 
+// As many as the column holds: a worker that claims hundreds of times a second is there within months.
+const MAX_CLAIM_NO = 2_147_483_647
+
+/** The number of the next claiming statement: lost ones are told apart by it within minutes, so that it may come again. */
+export const nextClaimNo = (last: number): number => (last % MAX_CLAIM_NO) + 1
+
 /** Has the other workers claim for these accounts, of which orders wait, at once. */
 export function passOn(bus: Bus, accountIds: string[]): void {
   for (const accountId of accountIds) bus.publish(WORK, 'claim', accountId)
@@ -210,7 +216,8 @@ export class Placing {
 
   async #claimThenSend<Found extends Claims>(run: (options: ClaimOptionsOfWorker) => Promise<Found>): Promise<Found> {
     const { bus, config, clock, worker } = this.#services
-    const claimNo = ++this.#claimNo
+    const claimNo = nextClaimNo(this.#claimNo)
+    this.#claimNo = claimNo
     const permit = { from: clock.now(), wallFrom: clock.wall() }
     const { permitMs, reconcileAfterMs } = config
     const full = this.#shares.full()
