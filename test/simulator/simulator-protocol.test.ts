@@ -1,5 +1,7 @@
 // The simulated broker's first dialect over real sockets. Every response is held against the broker's own
 // schemas where the shared folder has them; without it those checks are skipped with a note.
+import { once } from 'node:events'
+import { connect } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { Engine } from '../../worker/simulator/engine/engine.ts'
@@ -74,6 +76,21 @@ requests('under a wrong or revoked application id are refused', async () => {
   const socket = await BrokerSocket.open(strict.url, 'app_id=66')
   assert.is((await socket.until(frame => frame.error)).error.code, 'InvalidAppID')
   await strict.close()
+})
+
+requests('for what is no address are refused, and the broker goes on', async () => {
+  const upgrade = 'Connection: Upgrade\r\nUpgrade: websocket\r\n'
+  for (const headers of ['Connection: close\r\n', upgrade]) {
+    const socket = connect(simulator.port, '127.0.0.1')
+    socket.end(`GET // HTTP/1.1\r\nHost: broker\r\n${headers}\r\n`)
+    const [response] = (await once(socket, 'data')) as [Buffer]
+    assert.match(String(response), /^HTTP\/1\.1 404 /)
+    socket.destroy()
+  }
+  const deep = await open()
+  deep.send(`{"ping":${'['.repeat(400_000)}${']'.repeat(400_000)}}`)
+  await deep.eventually(() => deep.closed)
+  assert.is((await (await open()).call({ ping: 1 })).ping, 'pong')
 })
 
 requests('of a lenient broker may mix numbers and strings', async () => {

@@ -13,6 +13,7 @@ import { simulatorAjv } from './engine/shapes.ts'
 import { type SimulatedSymbol, symbols } from './engine/symbols.ts'
 import type { FaultSettings, Faults } from './faults.ts'
 import type { Next } from './next/next.ts'
+import { addressOf } from './request-address.ts'
 import type { V3 } from './v3/v3.ts'
 
 interface Controlled {
@@ -200,7 +201,7 @@ export function control(controlled: Controlled): RequestListener {
 }
 
 async function respond(controlled: Controlled, request: IncomingMessage, response: ServerResponse): Promise<void> {
-  const url = new URL(request.url ?? '/', 'http://localhost')
+  const url = addressOf(request)
   if (request.method === 'GET' && url.pathname === '/control/ledger') {
     await sendLedger(controlled.engine, url.searchParams, response)
     return

@@ -16,6 +16,7 @@ import { APP_ID_HEADER, Next, nextLimits } from './next/next.ts'
 import { OAuth } from './next/oauth.ts'
 import { nextRest, OF_ADDRESS } from './next/rest.ts'
 import type { SimulatorOptions } from './options.ts'
+import { addressOf } from './request-address.ts'
 import { ClientConnection } from './v3/connection.ts'
 import { type Peer, V3 } from './v3/v3.ts'
 
@@ -100,7 +101,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
     v3.cutAll()
     next.front.cutAll()
   })
-  admitSockets(server, sockets, { host, v3, next, faults, revokedAppIds, after })
+  admitSockets(server, sockets, { v3, next, faults, revokedAppIds, after })
   try {
     await new Promise<void>((resolve, reject) => {
       server.once('error', reject)
@@ -140,14 +141,12 @@ function admitSockets(
   server: Server,
   sockets: WebSocketServer,
   {
-    host,
     v3,
     next,
     faults,
     revokedAppIds,
     after
   }: Pick<Simulator, 'v3' | 'next' | 'faults'> & {
-    host: string
     revokedAppIds: AppId[]
     after: (run: () => void) => void
   }
@@ -155,7 +154,7 @@ function admitSockets(
   server.on('upgrade', (request, socket, head) => {
     // A client may disconnect before it is admitted; there is no other error listener yet.
     socket.on('error', () => socket.destroy())
-    const url = new URL(request.url ?? '/', `http://${host}`)
+    const url = addressOf(request)
     if (faults.settings.down) refuse(socket, 503)
     else if (next.owns(url.pathname)) {
       const admitted = next.admit(url)
@@ -235,7 +234,14 @@ function serve(
     terminate: () => ws.terminate()
   }
   const connection = connect(peer)
-  ws.on('message', data => connection.receive(String(data)))
+  ws.on('message', data => {
+    try {
+      connection.receive(String(data))
+    } catch {
+      // No frame may end the process: one can be nested so deeply that it can be read and not be repeated.
+      connection.cut()
+    }
+  })
   ws.on('close', () => connection.closed())
   ws.on('error', () => connection.cut())
 }

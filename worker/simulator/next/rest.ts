@@ -8,6 +8,7 @@ import type { MarkupEntry } from '../engine/markup-book.ts'
 import type { AppId, SimulatedAccount, SimulatedContract } from '../engine/records.ts'
 import { SimulatedRefusal } from '../engine/refusal.ts'
 import { simulatorAjv } from '../engine/shapes.ts'
+import { addressOf } from '../request-address.ts'
 import { sumOf } from '../v3/markup.ts'
 import { APP_ID_HEADER, kindOf, type Next } from './next.ts'
 import type { OAuth } from './oauth.ts'
@@ -74,7 +75,7 @@ const isAccount = new Ajv(simulatorAjv).compile({
 export function nextRest(rest: RestServices, others: RequestListener): RequestListener {
   const counts = new CallCounts(rest.next)
   return (request, response) => {
-    const { pathname: path, searchParams: query } = new URL(request.url ?? '/', 'http://localhost')
+    const { pathname: path, searchParams: query } = addressOf(request)
     if (path === '/oauth2/token' && request.method === 'POST') {
       rest.oauth.respond(request, response).catch(() => response.destroy())
       return
