@@ -27,6 +27,7 @@ import { EventStream } from './events/stream/server.ts'
 import { openBatched } from './request/batched.ts'
 import { openByteAccounts } from './request/byte-accounts.ts'
 import { drain } from './request/drain.ts'
+import { openHeldKeys } from './request/idempotency.ts'
 import { openKnownKeys } from './request/known-keys.ts'
 import { createListener } from './request/listen.ts'
 import { openPace } from './request/pace.ts'
@@ -72,6 +73,7 @@ const services = {
   pace,
   places,
   knownKeys: openKnownKeys(),
+  heldKeys: openHeldKeys({ db: store.db, log }),
   feed
 }
 
@@ -100,7 +102,10 @@ await endInOrder(log, [
   { name: 'usage counts and request log', end: () => Promise.all([usage.close(), requests.close()]), untilMs: 22_000 },
   {
     name: 'queue, bus and limits',
-    end: () => Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close(), unregister()]),
+    end: () => {
+      services.heldKeys.close()
+      return Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close(), unregister()])
+    },
     untilMs: 23_000
   },
   { name: 'database', end: () => Promise.all([store.close(), reads.close()]), untilMs: 24_000 }

@@ -17,6 +17,7 @@ import type { Feed } from './events/feed.ts'
 import type { Batched } from './request/batched.ts'
 import type { ByteAccounts } from './request/byte-accounts.ts'
 import type { Deprecated } from './request/deprecation.ts'
+import type { HeldKeys } from './request/idempotency.ts'
 import type { KnownKeys } from './request/known-keys.ts'
 import type { Pace } from './request/pace.ts'
 import type { Places } from './request/places.ts'
@@ -42,6 +43,7 @@ export interface ApiServices {
   pace: Pace
   places: Places
   knownKeys: KnownKeys
+  heldKeys: HeldKeys
 }
 
 /** What a caller was authenticated by, for a statement that proves it. */

@@ -5,15 +5,62 @@ import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
-import { freeKey, type HeldKey, keepResponse, takeKey } from '../../db/platform/idempotency.ts'
+import {
+  freeKey,
+  type HeldKey,
+  holdOnToKeys,
+  keepResponse,
+  LEASE_SECONDS,
+  takeKey
+} from '../../db/platform/idempotency.ts'
+import type { Log } from '../../db/platform/log.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 import type { ApiServices, Caller, Operation } from '../operation.ts'
 import { Reply } from './respond.ts'
 
 const KEY = /^[\x21\x23-\x5b\x5d-\x7e]{8,64}$/
-// An operation waits for a settlement at most; a crashed one is taken over after this.
-const LEASE_MORE_SECONDS = 30
-const ATOMIC_LEASE_SECONDS = 60
+// A statement that is late once or twice costs no request its key.
+const HOLD_ON_MS = (LEASE_SECONDS * 1000) / 4
+// Keys in one statement.
+const HELD_AT_ONCE = 500
+
+/** The keys of the requests that run in this process. */
+export interface HeldKeys {
+  /** Holds on to a key until the returned function is called. */
+  hold(held: HeldKey): () => void
+  close(): void
+}
+
+/** Keeps the leases of keys whose requests run here, however long they run; those of a process that died end by themselves. */
+export function openHeldKeys({ db, log }: { db: Db; log: Log }): HeldKeys {
+  const running = new Set<HeldKey>()
+  let writing = false
+
+  async function holdOn(): Promise<void> {
+    const all = [...running]
+    for (let from = 0; from < all.length; from += HELD_AT_ONCE)
+      await holdOnToKeys(db, all.slice(from, from + HELD_AT_ONCE))
+  }
+
+  const timer = setInterval(() => {
+    if (writing || running.size === 0) return
+    writing = true
+    holdOn()
+      .catch((error: unknown) => log.warn({ err: error }, 'idempotency keys could not be held on to'))
+      .finally(() => {
+        writing = false
+      })
+  }, HOLD_ON_MS)
+  timer.unref()
+  return {
+    hold(held) {
+      running.add(held)
+      return () => void running.delete(held)
+    },
+    close: () => clearInterval(timer)
+  }
+}
 
 /** Whether the operation honours the header: all that change something do, but placing orders, which has its clientOrderId. */
 export function takesKey(row: Operation): boolean {
@@ -47,16 +94,14 @@ export async function once(
 ): Promise<unknown> {
   const key = takesKey(row) ? keyOf(ctx) : undefined
   if (key === undefined) return handle(services)
-  const { db, vault, config } = services
+  const { db, vault } = services
   const { partnerId } = partner
   const held: HeldKey = { partnerId, key, holder: randomUUID() }
   const canonical = JSON.stringify([row.name, sorted(request)])
   const fingerprint = hashSecret(services.pepper, `idempotency:${canonical}`)
-  const leaseSeconds = row.atomic
-    ? ATOMIC_LEASE_SECONDS
-    : Math.ceil((config.orderTtlMs + config.settleWaitMs) / 1000) + LEASE_MORE_SECONDS
-  const kept = await takeKey(db, vault, held, { fingerprint, leaseSeconds })
+  const kept = await takeKey(db, vault, held, { fingerprint })
   if (kept) return new Reply(kept.body, { ...kept.headers, 'Idempotent-Replayed': 'true' })
+  const letGo = services.heldKeys.hold(held)
   try {
     // Responses repeat at most what was sent, and a little more.
     await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
@@ -66,6 +111,8 @@ export async function once(
     // A refusal changed nothing: a repeat is tried anew. Should this fail as well, the lease ends by itself.
     await freeKey(db, held).catch(() => {})
     throw error
+  } finally {
+    letGo()
   }
 
   async function keeping(running: Promise<unknown>, trx: ApiServices['db']): Promise<unknown> {

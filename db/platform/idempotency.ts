@@ -3,12 +3,17 @@
 //   (nothing) -> leased -> answered      the response is stored in the transaction of the request's changes
 //   leased -> (nothing)                  it was refused: nothing was done, the key is free again
 //   leased -> leased                     its process died; a repeat takes over when the lease has ended
+//
+// A lease is short, and its process holds on to it for as long as the request runs: only how long the process may be silent
+// decides when a repeat takes over, not how long a request may take.
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { type Db, rows } from '../postgres/connection.ts'
+import { type Db, listing, rows } from '../postgres/connection.ts'
 import type { Vault } from './crypto.ts'
 
 /** How long a response is kept. */
 const KEPT_HOURS = 24
+/** How long the key of a request is taken after its process was last heard of. */
+export const LEASE_SECONDS = 5
 
 interface KeptResponse {
   body: unknown
@@ -34,13 +39,14 @@ interface RequestKeyRow {
 
 /**
  * Takes the key for this request, or returns the stored response. Throws IDEMPOTENCY_KEY_REUSED when the key came with
- * another request, IDEMPOTENCY_IN_PROGRESS with Retry-After while the first one runs.
+ * another request, IDEMPOTENCY_IN_PROGRESS while the first one runs; its Retry-After is when the key is free if the process of the
+ * first one has died.
  */
 export async function takeKey(
   db: Db,
   vault: Vault,
   held: HeldKey,
-  { fingerprint, leaseSeconds }: { fingerprint: Buffer; leaseSeconds: number }
+  { fingerprint }: { fingerprint: Buffer }
 ): Promise<KeptResponse | undefined> {
   const { partnerId, key, holder } = held
   // What has expired counts as absent; so does a request whose process died, for its own repeat only.
@@ -54,7 +60,7 @@ export async function takeKey(
      where k.created_at < now() - make_interval(hours => :keptHours)
         or k.answered_at is null and k.leased_until < now() and k.fingerprint = excluded.fingerprint
      returning key`,
-    { partnerId, key, fingerprint, holder, leaseSeconds, keptHours: KEPT_HOURS }
+    { partnerId, key, fingerprint, holder, leaseSeconds: LEASE_SECONDS, keptHours: KEPT_HOURS }
   )
   if (taken) return undefined
   const [row] = await rows<RequestKeyRow>(
@@ -69,8 +75,27 @@ export async function takeKey(
     return JSON.parse(text) as KeptResponse
   }
   // Without a row the first request was refused this moment.
-  const seconds = Math.min(row?.waits ?? 1, 5)
+  const seconds = Math.min(row?.waits ?? 1, LEASE_SECONDS)
   throw new ApiError('IDEMPOTENCY_IN_PROGRESS', undefined, { headers: { 'Retry-After': String(seconds) } })
+}
+
+/** Takes these keys for longer, unless their requests have been answered or overtaken. Waits for none that is being answered. */
+export async function holdOnToKeys(db: Db, held: HeldKey[]): Promise<void> {
+  await rows(
+    db,
+    `update idempotency_keys k set leased_until = now() + make_interval(secs => :leaseSeconds)
+       from (select i.partner_id, i.key from ${listing('partners', 'names', 'holders')} as h (partner_id, name, holder)
+               join idempotency_keys i on i.partner_id = h.partner_id and i.key = h.name and i.holder = h.holder::uuid
+              where i.answered_at is null
+              order by i.partner_id, i.key for update of i skip locked) running
+      where k.partner_id = running.partner_id and k.key = running.key`,
+    {
+      partners: held.map(({ partnerId }) => partnerId),
+      names: held.map(({ key }) => key),
+      holders: held.map(({ holder }) => holder),
+      leaseSeconds: LEASE_SECONDS
+    }
+  )
 }
 
 /**

@@ -13,6 +13,7 @@ import { EventStream } from '../../api/events/stream/server.ts'
 import type { ApiServices, Operation } from '../../api/operation.ts'
 import { openBatched } from '../../api/request/batched.ts'
 import { openByteAccounts } from '../../api/request/byte-accounts.ts'
+import { openHeldKeys } from '../../api/request/idempotency.ts'
 import { openKnownKeys } from '../../api/request/known-keys.ts'
 import { createListener } from '../../api/request/listen.ts'
 import { openPace } from '../../api/request/pace.ts'
@@ -181,6 +182,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     pace,
     places: openPlaces({ pool: 10, pace }),
     knownKeys: openKnownKeys(),
+    heldKeys: openHeldKeys({ db, log }),
     feed
   }
   const server = createListener(createApp(services), services)
@@ -192,6 +194,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     await stream.stop()
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
+    services.heldKeys.close()
     await usage.close()
     await requests.close()
     await Promise.allSettled([queue.close(), bus.close(), limits.close()])
