@@ -43,6 +43,13 @@ export interface BrokerRequest {
 /** Sales have a queue of their own, so that none waits behind what is only read. */
 export const queueOf = (kind: string): 'ask' | 'sell' => (kind === 'close' || kind === 'sellOrphan' ? 'sell' : 'ask')
 
+// The worker that took the job of a request may have died, and those who join the request go on extending its time. So a request that
+// has waited for longer is queued once more; a worker that has it already does nothing then. So is one that is newer than now: the
+// database's clock was set back, and its job is not due for as long.
+const QUEUED_AGAIN_SECONDS = 5
+const isOver = 'broker_requests.expires_at < clock_timestamp()'
+const isLeft = `(${isOver} or broker_requests.created_at not between clock_timestamp() - interval '${QUEUED_AGAIN_SECONDS} seconds' and clock_timestamp())`
+
 /**
  * Stores broker requests with their jobs in the transaction `trx`; an equal one that is waiting is joined, or replaced
  * past its time. Returns the rows' ids in order; `joined` ones may not wake this process.
@@ -54,24 +61,25 @@ export async function storeBrokerRequests(
 ): Promise<{ id: string; joined: boolean }[]> {
   const unique = new Map(requests.map(request => [`${request.kind} ${request.key}`, request]))
   const values = [...unique.values()].map(request => ({ id: newId('brokerRequest'), ...request, data: request.data }))
-  const found = await rows<{ id: string; kind: string; key: string }>(
+  const found = await rows<{ id: string; kind: string; key: string; queued: boolean }>(
     trx,
-    `insert into broker_requests (id, kind, key, data, reply_channel, trace, partner_id, expires_at)
-     select v.id, v.kind, v.key, v.data, v."replyChannel", v.trace, v."partnerId", clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
+    `insert into broker_requests (id, kind, key, data, reply_channel, trace, partner_id, created_at, expires_at)
+     select v.id, v.kind, v.key, v.data, v."replyChannel", v.trace, v."partnerId", clock_timestamp(), clock_timestamp() + v."timeoutMs" * interval '1 millisecond'
        from jsonb_to_recordset(:values::jsonb) as v (id text, kind text, key text, data jsonb, "replyChannel" text, trace text, "partnerId" text, "timeoutMs" int)
       order by v.kind, v.key
      on conflict (kind, key) where state = 'waiting' do update
-       set id = case when broker_requests.expires_at < clock_timestamp() then excluded.id else broker_requests.id end,
-           reply_channel = case when broker_requests.expires_at < clock_timestamp() then excluded.reply_channel else broker_requests.reply_channel end,
-           data = case when broker_requests.expires_at < clock_timestamp() then excluded.data else broker_requests.data end,
+       set id = case when ${isOver} then excluded.id else broker_requests.id end,
+           reply_channel = case when ${isOver} then excluded.reply_channel else broker_requests.reply_channel end,
+           data = case when ${isOver} then excluded.data else broker_requests.data end,
+           created_at = case when ${isLeft} then clock_timestamp() else broker_requests.created_at end,
            expires_at = greatest(broker_requests.expires_at, excluded.expires_at)
-     returning id, kind, key`,
+     returning id, kind, key, created_at >= statement_timestamp() as queued`,
     { values: JSON.stringify(values) }
   )
   const fresh = new Set(values.map(({ id }) => id))
   for (const name of ['ask', 'sell'] as const) {
     const jobs = found
-      .filter(({ id, kind }) => fresh.has(id) && queueOf(kind) === name)
+      .filter(({ kind, queued }) => queued && queueOf(kind) === name)
       .map(({ id }) => ({ brokerRequestId: id }))
     if (jobs.length > 0) await queue.enqueue(trx, name, jobs)
   }

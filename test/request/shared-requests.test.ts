@@ -126,5 +126,26 @@ tests('of one partner leave by its pace when their row has ended, and others’ 
   assert.ok(performance.now() - startedAt > 900)
 })
 
+tests('are queued again when the worker that took them is gone, however many join them', async () => {
+  const key = newId('account')
+  const store = async () => {
+    const request = { kind: 'balance', key, data: { accountRowId: key }, timeoutMs: LONG_MS, replyChannel: 'nobody' }
+    const [row] = await db.transaction(trx => storeBrokerRequests(trx, queue, [request]))
+    return row?.id as string
+  }
+  const timesQueued = async (id: string) =>
+    (await queue.take(db, 'ask', 1000)).filter(({ brokerRequestId }) => brokerRequestId === id).length
+  const id = await store()
+  assert.is(await timesQueued(id), 1)
+  assert.equal([await store(), await store(), await timesQueued(id)], [id, id, 0])
+  // Whoever joins gives it more time, so that it is never over. In the second case the database's clock was set back.
+  for (const at of ["clock_timestamp() - interval '10 seconds'", "clock_timestamp() + interval '1 hour'"]) {
+    await db('broker_requests')
+      .where({ id })
+      .update({ created_at: db.raw(at) })
+    assert.equal([await store(), await store(), await timesQueued(id)], [id, id, 1])
+  }
+})
+
 tests.after(closeAll)
 tests.run()
