@@ -32,9 +32,9 @@ export function requestIdOf(header: string | string[] | undefined): string {
 
 // SQLSTATE classes that describe the server's state, not our statement: connection (08), a transaction broken off
 // because of others (40, deadlocks among them), resources (53, disk full among them), operator intervention (57), lock
-// not available (55P03), read-only (25006), an unlogged table read during recovery (0A000: a proxy may lead to a standby a
+// not available (55P03), a transaction ended for its idleness or its length (25P03, 25P04), read-only (25006), an unlogged table read during recovery (0A000: a proxy may lead to a standby a
 // moment before it has been promoted; nothing else in our statements is unsupported).
-const AWAY = /^(08|40|53|57)|^55P03$|^25006$|^0A000$/
+const AWAY = /^(08|40|53|57)|^55P03$|^25P0[34]$|^25006$|^0A000$/
 const NETWORK = new Set([
   'ECONNREFUSED',
   'SYNC_REPLICATION_CANCELED',

@@ -141,6 +141,12 @@ function replaceReadOnly(client: pg.Client): void {
 }
 
 /**
+ * A role or a database may limit transactions from version 17 on. An earlier version would refuse a session that begins with a
+ * setting of this name.
+ */
+const WITHOUT_TRANSACTION_TIMEOUT = `select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) <> '0'`
+
+/**
  * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after 10 s, an idle
  * transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that does not even report
  * that (its machine or the network is gone) is given up after 40 s.
@@ -165,12 +171,12 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
       acquireTimeoutMillis: 10_000,
       idleTimeoutMillis: 30_000,
       propagateCreateError: false,
-      afterCreate(client: pg.Client, done: () => void) {
+      afterCreate(client: pg.Client, done: (error?: Error | null) => void) {
         const { stream } = (client as unknown as { connection: { stream: Socket } }).connection
         breakOnLostReplication(client)
         replaceReadOnly(client)
         if (limits) stream.setTimeout(limits.silenceMs, () => stream.destroy(silent(limits.silenceMs)))
-        done()
+        client.query(WITHOUT_TRANSACTION_TIMEOUT).then(() => done(), done)
       }
     },
     acquireConnectionTimeout: 10_000,

@@ -69,6 +69,40 @@ deadlock('is left to the caller within a transaction, and returns a status after
   assert.ok(isUnavailable(error))
 })
 
+const ended = suite('a transaction that the server ends')
+
+for (const [limit, code] of [
+  ['idle_in_transaction_session_timeout', '25P03'],
+  ['transaction_timeout', '25P04']
+] as const)
+  ended(`for its ${limit} returns a status after which a client retries`, async () => {
+    const { rows: known } = await db.raw('select 1 from pg_settings where name = ?', [limit])
+    // PostgreSQL has it from 17 on.
+    if (known.length === 0) return
+    const client = new pg.Client({ connectionString: url })
+    const error = await new Promise<Error>((resolve, reject) => {
+      client.on('error', resolve)
+      client
+        .connect()
+        .then(() => client.query(`set ${limit} = 50`))
+        .then(() => client.query('begin'))
+        .catch(reject)
+    })
+    assert.is((error as { code?: string }).code, code)
+    assert.ok(isUnavailable(error))
+  })
+
+ended('is not one of ours that takes longer than the role or the database would let it', async () => {
+  const { rows: known } = await db.raw(`select 1 from pg_settings where name = 'transaction_timeout'`)
+  if (known.length === 0) return
+  const { rows: here } = await db.raw('select current_database() as name')
+  await db.raw('alter database ?? set transaction_timeout = 50', [here[0].name])
+  const limited = openDatabase({ url, pool: 1, name: 'test' })
+  onClose(() => limited.destroy())
+  await limited.transaction(trx => rows(trx, 'select pg_sleep(0.2)'))
+  await db.raw('alter database ?? reset transaction_timeout', [here[0].name])
+})
+
 const columns = suite('a statement and its result')
 
 columns('is read by the types of its columns, each time alike', async () => {
@@ -427,5 +461,5 @@ attempts('leaves no connection and no timer behind', async () => {
 })
 
 patience.after(closeAll)
-for (const tests of [deadlock, columns, silence, meaning, frozen, address, encoding, path, attempts, patience])
+for (const tests of [deadlock, ended, columns, silence, meaning, frozen, address, encoding, path, attempts, patience])
   tests.run()
