@@ -2,6 +2,8 @@
 import type { Receive, Transport, TransportOptions } from './bus-transport.ts'
 import { logOutages } from './redis-outage.ts'
 
+const MEANWHILE = 'wake-ups come late, by the slow clock'
+
 /** One connection that publishes and one that subscribes. */
 export async function redisTransport(
   url: string,
@@ -45,10 +47,26 @@ export async function redisTransport(
   subscriber.on('ready', () => {
     if (channels.size > 0) void listen([...channels])
   })
-  logOutages([publisher, subscriber], { log, meanwhile: 'wake-ups come late, by the slow clock' })
+  logOutages([publisher, subscriber], { log, meanwhile: MEANWHILE })
   subscriber.on('message', receive)
   // Who only listens sends nothing that a broken connection could refuse.
+  // What a replica is sent by PUBLISH reaches its own subscribers alone, and is not refused: those who stay connected to a primary
+  // that has become one would notify nobody. Their address may lead to the new primary by now.
+  let replica = false
+  let closed = false
+  const readRole = async () => {
+    const was = replica
+    // Whose user may not ask is not told.
+    replica = /^role:slave/m.test(await publisher.info('replication').catch(() => ''))
+    if (replica && !was) log.warn({ meanwhile: MEANWHILE }, 'Redis has become a replica, connecting anew')
+  }
+  publisher.on('ready', () => void readRole())
+  const leaveReplica = async () => {
+    if (publisher.status === 'ready') await readRole()
+    if (replica && !closed) for (const client of [publisher, subscriber]) client.disconnect(true)
+  }
   const beating = setInterval(() => {
+    void leaveReplica()
     if (subscriber.status !== 'ready') return
     if (refused) void listen([...channels])
     else void subscriber.ping().catch(() => {})
@@ -68,8 +86,9 @@ export async function redisTransport(
       channels.delete(channel)
       if (subscriber.status === 'ready') await subscriber.unsubscribe(channel)
     },
-    healthy: () => subscriber.status === 'ready' && publisher.status === 'ready' && !refused,
+    healthy: () => subscriber.status === 'ready' && publisher.status === 'ready' && !refused && !replica,
     async close() {
+      closed = true
       clearInterval(beating)
       publisher.disconnect()
       subscriber.disconnect()

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import type { Redis } from 'ioredis'
 import { type RateLimiterAbstract, RateLimiterMemory, RateLimiterRedis, RateLimiterRes } from 'rate-limiter-flexible'
 import type { Log } from './log.ts'
-import { logOutages } from './redis-outage.ts'
+import { isReplica, logOutages, type TakesWrites, takesWrites } from './redis-outage.ts'
 
 export interface Count {
   allowed: boolean
@@ -71,30 +71,47 @@ export async function openLimits(options: {
         commandTimeout: 500,
         connectTimeout: 5000,
         // A Redis that hangs is away: else each request would wait for it.
-        socketTimeout: SILENCE_MS
+        socketTimeout: SILENCE_MS,
+        // Its address may lead to the new primary by now.
+        reconnectOnError: isReplica
       })
     : undefined
-  if (redis) logOutages([redis], { log: options.log, meanwhile: 'each process counts rate limits for itself' })
-  const limiters = new Map<string, RateLimiterAbstract>()
+  const meanwhile = 'each process counts rate limits for itself'
+  if (redis) logOutages([redis], { log: options.log, meanwhile })
+  // Asked beside the requests: one that accepts connections and takes no writes would hold up each of them.
+  const shared = redis && takesWrites(redis, { log: options.log, meanwhile })
+  const limiters = new Map<string, { memory: RateLimiterAbstract; shared: RateLimiterAbstract | undefined }>()
 
   // A limiter per limit, since plans differ; the number of different limits is the number of settings.
-  function limiterOf(points: number, duration = minute): RateLimiterAbstract {
-    let limiter = limiters.get(`${points}/${duration}`)
-    if (!limiter) {
-      const memory = new RateLimiterMemory({ points, duration })
-      limiter = redis
-        ? new RateLimiterRedis({
-            storeClient: redis,
-            points,
-            duration,
-            keyPrefix: 'svc_rate',
-            insuranceLimiter: memory,
-            rejectIfRedisNotReady: true
-          })
-        : memory
-      limiters.set(`${points}/${duration}`, limiter)
+  function limitersOf(points: number, duration = minute) {
+    const known = limiters.get(`${points}/${duration}`)
+    if (known) return known
+    const limit = { points, duration }
+    const store = { storeClient: redis, keyPrefix: 'svc_rate', rejectIfRedisNotReady: true }
+    const made = {
+      memory: new RateLimiterMemory(limit),
+      shared: redis && new RateLimiterRedis({ ...limit, ...store })
     }
-    return limiter
+    limiters.set(`${points}/${duration}`, made)
+    return made
+  }
+
+  /** Counts in Redis, or here while it takes no writes. */
+  async function counting<T>(
+    limit: number,
+    windowSeconds: number | undefined,
+    run: (limiter: RateLimiterAbstract) => Promise<T>
+  ): Promise<T> {
+    const limiter = limitersOf(limit, windowSeconds)
+    if (!limiter.shared || !shared?.now()) return run(limiter.memory)
+    try {
+      return await run(limiter.shared)
+    } catch (error) {
+      // That is how a limiter says that the limit is reached.
+      if (error instanceof RateLimiterRes) throw error
+      shared.failed(error)
+      return run(limiter.memory)
+    }
   }
 
   // A window in memory ends by a timer, and what is left of it is computed by the wall clock: set back, it shows more.
@@ -105,35 +122,40 @@ export async function openLimits(options: {
     resetSeconds: Math.max(1, Math.min(windowSeconds, Math.ceil(res.msBeforeNext / 1000)))
   })
 
-  const places = openPlaces(redis)
+  const places = openPlaces(redis, shared)
   return {
     hold: places.hold,
     async hit(name, limit, windowSeconds, points = 1) {
       try {
-        return toCount(limit, true, await limiterOf(limit, windowSeconds).consume(name, points), windowSeconds)
+        const res = await counting(limit, windowSeconds, limiter => limiter.consume(name, points))
+        return toCount(limit, true, res, windowSeconds)
       } catch (error) {
         if (error instanceof RateLimiterRes) return toCount(limit, false, error, windowSeconds)
         throw error
       }
     },
     async giveBack(name, limit, windowSeconds) {
-      await limiterOf(limit, windowSeconds).reward(name)
+      await counting(limit, windowSeconds, limiter => limiter.reward(name))
     },
     async count(name, limit, windowSeconds) {
-      return (await limiterOf(limit, windowSeconds).get(name))?.consumedPoints ?? 0
+      return (await counting(limit, windowSeconds, limiter => limiter.get(name)))?.consumedPoints ?? 0
     },
     async forget(name, limit, windowSeconds) {
-      await limiterOf(limit, windowSeconds).delete(name)
+      await counting(limit, windowSeconds, limiter => limiter.delete(name))
     },
     async close() {
       places.close()
+      shared?.close()
       redis?.disconnect()
     }
   }
 }
 
 /** Places that are held, in Redis where there is one: there those of a process that is gone end by themselves. */
-function openPlaces(redis: Redis | undefined): Pick<RateLimits, 'hold'> & { close(): void } {
+function openPlaces(
+  redis: Redis | undefined,
+  shared: TakesWrites | undefined
+): Pick<RateLimits, 'hold'> & { close(): void } {
   /** Places of this process: what Redis knows of them is renewed from here. */
   const places = new Map<string, Map<string, true>>()
   const renewing = redis && setInterval(() => void renew().catch(() => {}), HOLD_ON_MS)
@@ -162,9 +184,12 @@ function openPlaces(redis: Redis | undefined): Pick<RateLimits, 'hold'> & { clos
         if (own.size === 0 && places.get(name) === own) places.delete(name)
         redis?.zrem(`svc_held:${name}`, member).catch(() => {})
       }
-      if (redis) {
+      if (shared?.now()) {
         // Without Redis each process counts for itself.
-        const taken = await holdInRedis(name, limit, member).catch(() => true)
+        const taken = await holdInRedis(name, limit, member).catch((error: unknown) => {
+          shared.failed(error)
+          return true
+        })
         if (!taken) {
           release()
           return null

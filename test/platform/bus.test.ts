@@ -10,7 +10,7 @@ import { logOutages } from '../../db/platform/redis-outage.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker } from '../support/processes.ts'
-import { startRedis } from '../support/redis.ts'
+import { startMovingAddress, startRedis } from '../support/redis.ts'
 
 const harness = await openHarness()
 const log = openLog({ level: 'silent', name: 'test' })
@@ -159,5 +159,37 @@ for (const through of ['PostgreSQL', 'Redis'])
     assert.ok(far.healthy())
   })
 
-silent.after(closeAll)
-for (const tests of [strange, mute, refusing, away, silent]) tests.run()
+const demoted = suite('a Redis that has become a replica')
+
+demoted('is left for the primary that its address leads to by now: what it is sent reaches nobody there', async () => {
+  const [first, next] = [await startRedis(), await startRedis()]
+  if (!first || !next) return
+  const address = await startMovingAddress(first)
+  const far = await openBus({ url: '', redisUrl: address.url, log, silenceMs: 100 })
+  const near = await openBus({ url: '', redisUrl: next.url, log, silenceMs: 100 })
+  for (const bus of [far, near]) onClose(() => bus.close())
+  const heardFar: string[] = []
+  const heardNear: string[] = []
+  await far.listen('svc_test_demoted', ({ id }) => void heardFar.push(id))
+  await near.listen('svc_test_demoted', ({ id }) => void heardNear.push(id))
+  await until('a hint', () => {
+    far.publish('svc_test_demoted', 'test', 'before')
+    return heardFar.includes('before')
+  })
+  address.moveTo(next)
+  const admin = new Redis(first.url)
+  onClose(async () => admin.disconnect())
+  await admin.replicaof('127.0.0.1', new URL(next.url).port)
+  await until('a hint of it at the new primary', () => {
+    far.publish('svc_test_demoted', 'test', 'after')
+    return heardNear.includes('after')
+  })
+  await until('it well again', () => far.healthy())
+  await until('a hint of the new primary', () => {
+    near.publish('svc_test_demoted', 'test', 'back')
+    return heardFar.includes('back')
+  })
+})
+
+demoted.after(closeAll)
+for (const tests of [strange, mute, refusing, away, silent, demoted]) tests.run()

@@ -6,7 +6,7 @@ import { openLimits } from '../../db/platform/limits.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, until } from '../support/harness.ts'
-import { startRedis } from '../support/redis.ts'
+import { startMovingAddress, startRedis } from '../support/redis.ts'
 
 const HOUR_MS = 3_600_000
 const log = openLog({ level: 'silent', name: 'test' })
@@ -93,5 +93,52 @@ hanging('holds no request up for longer than it takes to notice, and counts agai
   await until('counts in Redis again', () => counted('after'))
 })
 
-hanging.after(closeAll)
-for (const tests of [windows, held, hanging]) tests.run()
+const paused = suite('a Redis that answers and takes no writes')
+
+paused('as while it fails over holds up the first requests alone, and counts again when it does', async () => {
+  if (!redis) return
+  const limits = await openLimits({ redisUrl: redis.url, log })
+  onClose(() => limits.close())
+  const client = new Redis(redis.url)
+  onClose(async () => client.disconnect())
+  const counted = async (name: string) => {
+    await limits.hit(name, 1000)
+    return client.exists(`svc_rate:${name}`)
+  }
+  await until('counts in Redis', () => counted('before a pause'))
+  await client.call('CLIENT', 'PAUSE', '600000', 'WRITE')
+  const from = performance.now()
+  // Each would wait for half a second.
+  for (let hit = 0; hit < 30; hit++) await limits.hit('paused', 1000)
+  for (let place = 0; place < 10; place++) assert.ok(await limits.hold(`paused ${place}`, 1))
+  const ms = performance.now() - from
+  await client.call('CLIENT', 'UNPAUSE')
+  assert.ok(ms < 5000, `40 counts took ${Math.round(ms)} ms`)
+  await until('counts in Redis again', () => counted('after a pause'))
+})
+
+const demoted = suite('a Redis that has become a replica')
+
+demoted('is left for the primary that its address leads to by now', async () => {
+  const next = await startRedis()
+  if (!redis || !next) return
+  const address = await startMovingAddress(redis)
+  const limits = await openLimits({ redisUrl: address.url, log })
+  onClose(() => limits.close())
+  const [old, primary] = [new Redis(redis.url), new Redis(next.url)]
+  for (const client of [old, primary]) onClose(async () => client.disconnect())
+  await until('counts in Redis', async () => {
+    await limits.hit('before it', 1000)
+    return old.exists('svc_rate:before it')
+  })
+  address.moveTo(next)
+  await old.replicaof('127.0.0.1', new URL(next.url).port)
+  await until('counts in the new one', async () => {
+    await limits.hit('after it', 1000)
+    return primary.exists('svc_rate:after it')
+  })
+  await old.replicaof('NO', 'ONE')
+})
+
+demoted.after(closeAll)
+for (const tests of [windows, held, hanging, paused, demoted]) tests.run()

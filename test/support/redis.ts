@@ -3,6 +3,7 @@
 import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
@@ -55,4 +56,36 @@ export async function startRedis(): Promise<TestRedis | undefined> {
     rmSync(dir, { recursive: true, force: true })
   })
   return redis
+}
+
+/** An address that leads to one Redis, and after `moveTo` to another: who is connected stays where it is. */
+export async function startMovingAddress(first: TestRedis): Promise<{ url: string; moveTo(next: TestRedis): void }> {
+  let port = Number(new URL(first.url).port)
+  const sockets = new Set<Socket>()
+  const server = createServer(near => {
+    const far = connect(port, '127.0.0.1')
+    for (const [socket, other] of [
+      [near, far],
+      [far, near]
+    ] as const) {
+      sockets.add(socket)
+      socket.on('error', () => {})
+      socket.once('close', () => {
+        sockets.delete(socket)
+        other.destroy()
+      })
+      socket.pipe(other)
+    }
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  onClose(async () => {
+    server.close()
+    for (const socket of sockets) socket.destroy()
+  })
+  return {
+    url: `redis://127.0.0.1:${(server.address() as AddressInfo).port}`,
+    moveTo(next) {
+      port = Number(new URL(next.url).port)
+    }
+  }
 }
