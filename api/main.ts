@@ -32,6 +32,7 @@ import { openKnownKeys } from './request/known-keys.ts'
 import { createListener } from './request/listen.ts'
 import { openPace } from './request/pace.ts'
 import { openPlaces } from './request/places.ts'
+import { openStalls } from './request/stalls.ts'
 import { openWaits } from './request/waits.ts'
 
 keepHeapSmall()
@@ -74,6 +75,7 @@ const services = {
   places,
   knownKeys: openKnownKeys(),
   heldKeys: openHeldKeys({ db: store.db, log }),
+  stalls: openStalls(),
   feed
 }
 
@@ -104,6 +106,7 @@ await endInOrder(log, [
     name: 'queue, bus and limits',
     end: () => {
       services.heldKeys.close()
+      services.stalls.close()
       return Promise.allSettled([metrics.close(), queue.close(), bus.close(), limits.close(), unregister()])
     },
     untilMs: 23_000

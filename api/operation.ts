@@ -21,6 +21,7 @@ import type { HeldKeys } from './request/idempotency.ts'
 import type { KnownKeys } from './request/known-keys.ts'
 import type { Pace } from './request/pace.ts'
 import type { Places } from './request/places.ts'
+import type { Stalls } from './request/stalls.ts'
 import type { Waits } from './request/waits.ts'
 
 /** What is open while the process runs; handed to every handler. */
@@ -44,6 +45,7 @@ export interface ApiServices {
   places: Places
   knownKeys: KnownKeys
   heldKeys: HeldKeys
+  stalls: Stalls
 }
 
 /** What a caller was authenticated by, for a statement that proves it. */
@@ -87,6 +89,8 @@ export interface OperationRequest<Input extends { params?: unknown; query?: unkn
   endUserIp: string | undefined
   /** Trace id, for what the workers do on this request's behalf. */
   trace: string
+  /** How long ago the request may have been sent, ms (request/stalls.ts). */
+  ageMs: () => number
   /**
    * Aborts when the caller goes away or the process stops. Taking it gives the request's place back (request/places.ts): take it
    * where the waiting begins.

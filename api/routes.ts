@@ -29,7 +29,7 @@ const nothing = { type: 'object' } as const
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
   ctx.state.operation = row.name
   if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
-  const kept: Kept = {}
+  const kept: Kept = { ageMs: services.stalls.read() }
   let partner = await authenticate(row, ctx, services)
   try {
     for (let decision = 1; ; decision++) {
@@ -55,6 +55,7 @@ function authenticate(row: Operation, ctx: Context, services: ApiServices): Prom
 
 /** What a request has once, however often it is decided. */
 interface Kept {
+  ageMs: () => number
   body?: Promise<unknown>
   /** The body's bytes in the partner's account. */
   bytes?: Held
@@ -99,6 +100,7 @@ async function decide(
     requestId: ctx.state.requestId,
     endUserIp: row.endUser ? endUserIpOf(ctx) : undefined,
     trace: ctx.state.trace,
+    ageMs: kept.ageMs,
     // Made at the first use, as most handlers need none. A handler that uses it waits for others, and needs no place
     // meanwhile.
     get signal() {

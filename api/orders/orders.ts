@@ -97,7 +97,7 @@ interface Placement {
   present(row: Outcome): object
 }
 
-type PlacingRequest = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace'>
+type PlacingRequest = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace' | 'ageMs'>
 
 /** Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. */
 export async function place(request: PlacingRequest, services: ApiServices, order: Placement): Promise<Reply> {
@@ -119,7 +119,7 @@ export async function place(request: PlacingRequest, services: ApiServices, orde
 }
 
 /** Stores an order with all that was decided on until now. Throws FactsChanged when the caller's facts no longer hold. */
-async function store({ partner, signal, trace }: PlacingRequest, services: ApiServices, order: Placement) {
+async function store({ partner, signal, trace, ageMs }: PlacingRequest, services: ApiServices, order: Placement) {
   const { bus, config, batched } = services
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
@@ -132,7 +132,8 @@ async function store({ partner, signal, trace }: PlacingRequest, services: ApiSe
     traderExternalId: order.traderExternalId,
     clientOrderId: order.clientOrderId,
     terms: order.terms,
-    ttlMs: config.orderTtlMs,
+    // It counts from when the request was sent, not from when it is stored.
+    ttlMs: () => Math.max(0, Math.floor(config.orderTtlMs - ageMs())),
     replyChannel: bus.replyChannel,
     trace
   })

@@ -22,6 +22,9 @@ import { findTrading, type Trading } from '../../db/traders/accounts.ts'
 import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../../db/traders/leaderboard.ts'
 import { type SendShared, shareRequests } from './shared-requests.ts'
 
+/** An order that is yet to be stored: what is left of its time to live is counted when its statement leaves. */
+type WaitingDraft = Omit<Draft, 'ttlMs'> & { ttlMs(): number }
+
 export interface Batched {
   caller(lookup: string): Promise<KeyCaller | undefined>
   trading(trader: { partnerId: string; externalId: string }): Promise<Trading | undefined>
@@ -29,13 +32,31 @@ export interface Batched {
   /** Sends a broker request, or joins an equal one of this process, and waits for its end. */
   sendBrokerRequest: SendShared
   /** Stores an order with its job and wakes the workers once both are committed. */
-  storeOrder(draft: Draft): Promise<Stored | Halted | Lacking>
+  storeOrder(draft: WaitingDraft): Promise<Stored | Halted | Lacking>
   storeBrokerRequest(request: BrokerRequest): Promise<{ id: string; joined: boolean }>
   /** Reads that add up many rows: one at a time for each partner. */
   leaderboard(query: LeaderboardFilter): Promise<RankedRecord[]>
   usage(partnerId: string): Promise<UsageRecord>
   /** How many traders the partner has; undefined when the caller's facts have changed. */
   traders(of: CallerToProve): Promise<number | undefined>
+}
+
+// A clock that runs slower than the database's is compared with it anew.
+const COMPARED_AGAIN_MS = 60_000
+
+/** The database's clock, as answers of the database have shown it. */
+function openDatabaseTime() {
+  /** How far the database's clock is ahead of this process's monotonic one at least: an answer takes time. */
+  let known: { offsetMs: number; at: number } | undefined
+  return {
+    /** What it shows now at least, ms since the epoch; undefined before the first answer. */
+    now: () => known && performance.now() + known.offsetMs,
+    shown(ms: number) {
+      const at = performance.now()
+      const offsetMs = ms - at
+      if (!known || offsetMs > known.offsetMs || at - known.at > COMPARED_AGAIN_MS) known = { offsetMs, at }
+    }
+  }
 }
 
 export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; bus: Bus; reads: Reads }): Batched {
@@ -47,6 +68,7 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     },
     { ownerOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
   )
+  const databaseTime = openDatabaseTime()
   const leaderboard = share(query => reads.run(db => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter)))
   const traders = share(caller => countTradersOf(db, JSON.parse(caller) as CallerToProve))
   return {
@@ -61,10 +83,16 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
       read: batch((ids: string[]) => findBrokerRequests(db, ids))
     }),
     storeOrder: batch(
-      async (drafts: Draft[]) => {
+      async (waiting: WaitingDraft[]) => {
+        const now = databaseTime.now()
+        const drafts = waiting.map(draft => {
+          const ttlMs = draft.ttlMs()
+          return { ...draft, ttlMs, endsBy: now === undefined ? undefined : now + ttlMs }
+        })
         const { stored, notify } = await withRoom(notifiesItself(bus, drafts.length), async notify => {
           return { stored: await storeOrders(db, queue, drafts, { notify }), notify }
         })
+        for (const { order } of stored) if (order && order.read_ms > 0) databaseTime.shown(order.read_ms)
         if (notify) return stored
         const phases = new Set(stored.map(entry => entry.order && entry.created && entry.order.phase))
         if (phases.has('queued')) bus.publish(WORK, 'order.place', 'new')

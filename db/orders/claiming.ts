@@ -12,7 +12,7 @@ import type { Queue } from '../platform/queue.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { notedGeneration } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
-import { expiredMessageOf } from './expired.ts'
+import { expiredMessageOf, isOver } from './expired.ts'
 import type { OrderRow } from './reading.ts'
 
 export interface ClaimOptions {
@@ -150,7 +150,7 @@ function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
             error_message = case when w.halt is null then ${expiredMessageOf('o')} else ${haltMessageOf('w.halt')} end
        from (select q.id, ${haltOf('q')} as halt from orders q
               where q.account_id = ${among('accountIds')} and q.phase = 'queued'
-                and (q.expires_at <= clock_timestamp() or ${isHalted('q')})
+                and (${isOver('q')} or ${isHalted('q')})
               order by q.id for update of q skip locked) w
       where o.id = w.id
      returning o.*`,
@@ -173,8 +173,8 @@ const claiming = (full: string[]) => `heads as materialized (
         order by h.id
      ), mine as materialized (
        select m.id from heads h
-        cross join lateral (select o.id, o.phase, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
-        where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
+        cross join lateral (select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
+        where case m.phase when 'queued' then not ${isOver('m')} end
           and (m.not_before is null or m.not_before <= clock_timestamp())
           and not ${isHalted('m')}
      ), clock as materialized (select clock_timestamp() as at, noted.generation from (${notedGeneration}) noted where noted.generation >= :generation),
@@ -246,11 +246,11 @@ export async function listWaitingAccounts(
      select account_id, copied, turn, expires_at, expired,
             row_number() over (partition by copied, expired order by turn, expires_at) as place from (
      select account_id, bool_and(copied) as copied, min(turn) as turn, min(expires_at) as expires_at, bool_or(expired) as expired from (
-       select o.account_id, o.partner_id, o.copied_from is not null as copied, o.expires_at, o.expires_at <= clock_timestamp() as expired,
+       select o.account_id, o.partner_id, o.copied_from is not null as copied, o.expires_at, ${isOver('o')} as expired,
               row_number() over (partition by o.partner_id order by o.copied_from is not null, o.expires_at, o.id) as turn
          from orders o
         where o.phase = 'queued'
-          and (o.expires_at <= clock_timestamp()
+          and (${isOver('o')}
                or (${servedByNoOther('o.account_id', ':worker')}
                    and (o.not_before is null or o.not_before <= clock_timestamp())
                    and o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'

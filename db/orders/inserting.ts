@@ -48,16 +48,18 @@ export interface DraftBase {
   traderExternalId: string
   terms: OrderTerms
   ttlMs: number
+  /** When it is over at the latest, ms since the epoch by the database's clock: a statement may reach the database late. */
+  endsBy?: number | undefined
   trace?: string | null
 }
 
 /** The columns of `valuesOf`, as SQL. */
 export const valueColumns = `id text, partner_id text, trader_external_id text, kind text, request_hash text, asset text,
               contract_type text, direction text, multiplier numeric, stake numeric, duration int, duration_unit text,
-              barrier text, stop_loss numeric, take_profit numeric, ttl_ms int, trace text`
+              barrier text, stop_loss numeric, take_profit numeric, ttl_ms int, ends_by float8, trace text`
 
 /** A draft as a statement binds it. */
-export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, trace }: DraftBase) {
+export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, endsBy, trace }: DraftBase) {
   return {
     id: id ?? newId('order'),
     partner_id: partnerId,
@@ -75,6 +77,7 @@ export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, trace 
     stop_loss: terms.stopLoss,
     take_profit: terms.takeProfit,
     ttl_ms: ttlMs,
+    ends_by: endsBy ?? null,
     trace: trace ?? null
   }
 }
@@ -85,6 +88,13 @@ export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, trace 
 const hasFollowers = (traderId: string) =>
   `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.status in ('ACTIVE', 'PAUSED_MISMATCH')) is not distinct from ${traderId}`
 
+/**
+ * SQL: when the time to live of an order is over that the statement queues, from its row of `valueColumns`. Counted from the statement's
+ * start: it may wait for a lock before it gets to the row.
+ */
+export const endOfLife = (row: string) =>
+  `least(statement_timestamp() + ${row}.ttl_ms * interval '1 millisecond', to_timestamp(${row}.ends_by / 1000))`
+
 /** Inserts orders from the rows `v` of `source`, as SQL; those that exist are left as they are. Orders are `o` in RETURNING. */
 export const insertFrom = (source: string) =>
   `insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
@@ -94,7 +104,7 @@ export const insertFrom = (source: string) =>
        select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
               v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
               v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
-              clock_timestamp(), clock_timestamp(), clock_timestamp() + v.ttl_ms * interval '1 millisecond', v.reply_channel, v.trace,
+              clock_timestamp(), clock_timestamp(), ${endOfLife('v')}, v.reply_channel, v.trace,
               v.copied_from, v.follow_id, v.raised_to_minimum,
               v.copied_from is null and ${hasFollowers('v.trader_id')}
          from ${source}

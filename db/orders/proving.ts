@@ -3,7 +3,7 @@
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
-import { expiredMessageOf } from './expired.ts'
+import { expiredMessageOf, isOver } from './expired.ts'
 import type { OrderRow } from './reading.ts'
 
 /** An account to be authorised because orders wait for it. */
@@ -134,7 +134,7 @@ export async function expireUnproven(db: Db, limit: number): Promise<Pick<OrderR
     db,
     `update orders o
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true, error_message = ${expiredMessageOf('o')}
-      where id in (select id from orders where phase = 'unproven' and expires_at <= clock_timestamp()
+      where id in (select u.id from orders u where u.phase = 'unproven' and ${isOver('u')}
                     limit :limit for update skip locked)
      returning id, reply_channel`,
     { limit }

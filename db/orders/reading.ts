@@ -8,7 +8,7 @@ import type { AccountMode } from '../../schemas/fields/fields.ts'
 import type { DurationUnit, MultiplierDirection, OrderStatus } from '../../schemas/orders.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { findArchived } from './archive.ts'
-import { expiredMessageOf } from './expired.ts'
+import { expiredMessageOf, isOver } from './expired.ts'
 
 /** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
 export type Phase = 'unproven' | 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
@@ -243,7 +243,7 @@ export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
     db,
     `update orders o
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true, error_message = ${expiredMessageOf('o')}
-      where o.id = ${among('ids')} and o.phase in ('unproven', 'queued') and o.expires_at <= clock_timestamp()
+      where o.id = ${among('ids')} and o.phase in ('unproven', 'queued') and ${isOver('o')}
      returning o.*`,
     { ids }
   )

@@ -9,7 +9,7 @@ import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import { accountToTrade } from '../traders/accounts.ts'
 import { findArchivedNames, isArchived } from './archive.ts'
-import { type DraftBase, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
+import { type DraftBase, endOfLife, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
 import type { OrderRow } from './reading.ts'
 
 /** An order about to be stored. Its trader, account and application are not among it: the statement finds them. */
@@ -26,11 +26,13 @@ export type StoredOrder = Pick<OrderRow, 'id' | 'partner_id' | 'phase' | 'reques
   client_order_id: string
   /** What is left of its time to live when it is read, ms, by the database's clock; negative once it is over. */
   ttl_left_ms: number
+  /** The database's clock then, ms since the epoch. */
+  read_ms: number
 }
 
 const columns =
   'o.id, o.partner_id, o.client_order_id, o.phase, o.request_hash, ' +
-  '(extract(epoch from o.expires_at - clock_timestamp()) * 1000)::float8 as ttl_left_ms'
+  '(extract(epoch from o.expires_at - clock_timestamp()) * 1000)::float8 as ttl_left_ms, (extract(epoch from clock_timestamp()) * 1000)::float8 as read_ms'
 
 export interface Stored {
   order: StoredOrder
@@ -197,7 +199,7 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
             set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
                                            and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
                 queued_at = clock_timestamp(), not_before = null,
-                expires_at = clock_timestamp() + r.ttl_ms * interval '1 millisecond', reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
+                expires_at = ${endOfLife('r')}, reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null
            from jsonb_to_recordset(:values::jsonb) as r (${draftColumns})
@@ -244,7 +246,8 @@ async function findArchivedOrders(
     client_order_id: clientOrderId,
     phase,
     request_hash: requestHash ?? Buffer.alloc(0),
-    ttl_left_ms: 0
+    ttl_left_ms: 0,
+    read_ms: 0
   }))
 }
 

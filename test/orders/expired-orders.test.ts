@@ -3,7 +3,7 @@
 import { createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { claimOrders } from '../../db/orders/claiming.ts'
+import { claimOrders, listWaitingAccounts } from '../../db/orders/claiming.ts'
 import { EXPIRED } from '../../db/orders/expired.ts'
 import { renewLease } from '../../db/orders/leases.ts'
 import { releaseUnsent } from '../../db/orders/placing.ts'
@@ -31,7 +31,7 @@ async function makeWaiting(trader: TestTrader, changes: object = {}): Promise<st
   return id
 }
 
-const over = { expires_at: new Date(Date.now() - 1000), created_at: new Date(Date.now() - 60_000) }
+const over = () => ({ expires_at: new Date(Date.now() - 1000), created_at: new Date(Date.now() - 60_000) })
 const claim = ({ accountId }: TestTrader, sender = WORKER) =>
   claimOrders(db, { accountIds: [accountId], sender, claimNo: 1, permitMs: 10_000, reconcileAfterMs: 1000 })
 const messageOf = async (id: string) => {
@@ -84,7 +84,7 @@ for (const [reason, { message, make }] of Object.entries(reasons))
     const trader = await partner.makeTrader()
     const id = await makeWaiting(trader, { queued_at: new Date(Date.now() - 4000) })
     await make(trader)
-    await db('orders').where({ id }).update(over)
+    await db('orders').where({ id }).update(over())
     assert.equal(
       (await expireOrders(db, [id])).map(order => order.id),
       [id]
@@ -98,7 +98,7 @@ expired('has the same reason when a worker finds it out of time at the head of i
   await reasons['why an order before it was given back']?.make(trader)
   await db('orders')
     .where({ id })
-    .update({ ...over, queued_at: new Date(Date.now() - 60_000) })
+    .update({ ...over(), queued_at: new Date(Date.now() - 60_000) })
   assert.equal(
     (await claim(trader)).expired.map(order => order.id),
     [id]
@@ -110,7 +110,7 @@ expired(
   'has as its reason that its account could not be opened, where the broker has not accepted its token yet',
   async () => {
     for (const expire of [(id: string) => expireOrders(db, [id]), () => expireUnproven(db, 10)]) {
-      const id = await makeWaiting(await partner.makeTrader(), { phase: 'unproven', ...over })
+      const id = await makeWaiting(await partner.makeTrader(), { phase: 'unproven', ...over() })
       await expire(id)
       assert.is(await messageOf(id), `${EXPIRED} The account could not be opened at the broker.`)
     }
@@ -121,9 +121,10 @@ expired('has the reason why it was not sent, when its time was over as its worke
   const trader = await partner.makeTrader()
   const id = await makeWaiting(trader)
   const { claimed } = await claim(trader)
+  const past = over()
   await db('orders')
     .where({ id })
-    .update({ ...over, permit_until: over.expires_at, sent_at: over.created_at })
+    .update({ ...past, permit_until: past.expires_at, sent_at: past.created_at })
   const reason = 'The connection of its account was busy.'
   await releaseUnsent(
     db,
@@ -131,6 +132,35 @@ expired('has the reason why it was not sent, when its time was over as its worke
     WORKER
   )
   assert.is(await messageOf(id), `${EXPIRED} ${reason}`)
+})
+
+expired(
+  "is the one that was queued later than now: the database's clock was set back, and how long it has waited is unknown",
+  async () => {
+    const trader = await partner.makeTrader()
+    const after = (seconds: number) => db.raw(`clock_timestamp() + make_interval(secs => ?)`, [seconds])
+    const id = await makeWaiting(trader, { queued_at: after(3600), expires_at: after(3610) })
+    const accounts = await listWaitingAccounts(db, { worker: WORKER, ageMs: 1000, limit: 100 })
+    assert.ok(accounts.includes(trader.accountId))
+    const found = await claim(trader)
+    assert.equal([found.claimed.length, found.expired.map(order => order.id)], [0, [id]])
+    await messageOf(id)
+    for (const expire of [(own: string) => expireOrders(db, [own]), () => expireUnproven(db, 10)]) {
+      const unproven = { phase: 'unproven', queued_at: after(3600), expires_at: after(3610) }
+      const other = await makeWaiting(await partner.makeTrader(), unproven)
+      await expire(other)
+      await messageOf(other)
+    }
+  }
+)
+
+expired('is not one whose clock is a little ahead', async () => {
+  const trader = await partner.makeTrader()
+  const id = await makeWaiting(trader, { queued_at: db.raw(`clock_timestamp() + interval '500 ms'`) })
+  assert.equal(
+    (await claim(trader)).claimed.map(order => order.id),
+    [id]
+  )
 })
 
 /** A broker that accepts connections and says nothing. */

@@ -226,7 +226,12 @@ async function placeWith(
   { services }: Api,
   { party, clientOrderId, terms, settle }: ClientLife
 ): Promise<ClientResponse> {
-  const requested = { partner: callerOf(party), trace: ''.padStart(32, '5'), signal: new AbortController().signal }
+  const requested = {
+    partner: callerOf(party),
+    trace: ''.padStart(32, '5'),
+    ageMs: () => 0,
+    signal: new AbortController().signal
+  }
   try {
     const { traderExternalId } = party
     const { body } = await place(requested, services, { clientOrderId, traderExternalId, terms, settle, present })

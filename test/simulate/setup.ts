@@ -15,6 +15,8 @@ const schema = `
     $$ select coalesce(nullif(pg_catalog.current_setting('sim.now', true), '')::timestamptz, pg_catalog.now()) $$;
   create function sim.clock_timestamp() returns timestamptz language sql volatile as
     $$ select coalesce(nullif(pg_catalog.current_setting('sim.now', true), '')::timestamptz, pg_catalog.now()) $$;
+  create function sim.statement_timestamp() returns timestamptz language sql volatile as
+    $$ select coalesce(nullif(pg_catalog.current_setting('sim.now', true), '')::timestamptz, pg_catalog.now()) $$;
   create function sim.gen_random_uuid() returns uuid language sql volatile as
     $$ select ('00000000-0000-4000-8000-' || lpad(to_hex(nextval('sim.ids')), 12, '0'))::uuid $$;
 `

@@ -87,11 +87,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   {
     name: 'an order past its time to live is not claimed, and its permit is capped',
     edits: [
-      edit(
-        claiming,
-        `where case m.phase when 'queued' then m.expires_at > clock_timestamp() end`,
-        `where m.phase = 'queued'`
-      ),
+      edit(claiming, `where case m.phase when 'queued' then not \${isOver('m')} end`, `where m.phase = 'queued'`),
       uncapped
     ],
     sql: unconstrained,

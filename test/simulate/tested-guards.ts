@@ -25,13 +25,28 @@ const orderGuards: TestedGuard[] = [
     edits: [
       edit(
         claiming,
-        `(select o.id, o.phase, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
-        where case m.phase when 'queued' then m.expires_at > clock_timestamp() end
+        `(select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
+        where case m.phase when 'queued' then not \${isOver('m')} end
           and (m.not_before is null or m.not_before <= clock_timestamp())`,
         '(select o.id, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id) m where true'
       )
     ],
     test: 'test/orders/placing.test.ts'
+  },
+  {
+    name: 'the time to live counts from when the request was sent',
+    edits: [edit('api/orders/orders.ts', 'config.orderTtlMs - ageMs()', 'config.orderTtlMs')],
+    test: 'test/orders/late-requests.test.ts'
+  },
+  {
+    name: 'an order that reaches the database late is stored for the rest of its time to live',
+    edits: [edit('db/orders/inserting.ts', `to_timestamp(\${row}.ends_by / 1000)`, 'null')],
+    test: 'test/orders/late-requests.test.ts'
+  },
+  {
+    name: 'the time to live of an order that was queued later than now is over',
+    edits: [edit('db/orders/expired.ts', ` or \${isAhead(order)})`, ')')],
+    test: 'test/orders/expired-orders.test.ts'
   },
   {
     name: 'no order is claimed on a history of the database that ended before one that the worker has seen',

@@ -18,6 +18,7 @@ import { openKnownKeys } from '../../api/request/known-keys.ts'
 import { createListener } from '../../api/request/listen.ts'
 import { openPace } from '../../api/request/pace.ts'
 import { openPlaces } from '../../api/request/places.ts'
+import { openStalls } from '../../api/request/stalls.ts'
 import { openWaits } from '../../api/request/waits.ts'
 import { insertKey } from '../../db/partners/keys.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
@@ -183,6 +184,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     places: openPlaces({ pool: 10, pace }),
     knownKeys: openKnownKeys(),
     heldKeys: openHeldKeys({ db, log }),
+    stalls: openStalls(),
     feed
   }
   const server = createListener(createApp(services), services)
@@ -195,6 +197,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     server.closeAllConnections()
     await new Promise(resolve => server.close(resolve))
     services.heldKeys.close()
+    services.stalls.close()
     await usage.close()
     await requests.close()
     await Promise.allSettled([queue.close(), bus.close(), limits.close()])

@@ -1,0 +1,106 @@
+// test in the full run only
+// The time to live of an order counts from when its request was sent: what the request waits for before the order is stored
+// counts as well, be it a process that does not run or a lock.
+import { randomUUID } from 'node:crypto'
+import { once } from 'node:events'
+import { connect } from 'node:net'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { call, closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { startApi, startTestWorker } from '../support/processes.ts'
+
+const TTL_MS = 2000
+const simulator = await startSimulator({ tickMs: 10, seed: 6, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: String(TTL_MS), PERMIT_MS: '500' } })
+const { db } = harness.services
+const partner = await harness.makePartner()
+await startTestWorker(harness.env)
+const authorization = `Bearer ${partner.key}`
+
+const orderOf = ({ traderExternalId }: TestTrader) => ({
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  asset: 'R_100',
+  contractType: 'CALL',
+  stake: 1,
+  duration: 1,
+  durationUnit: 't'
+})
+const rowOf = (clientOrderId: string) => db('orders').where({ client_order_id: clientOrderId }).first()
+const contractsOf = ({ accountId }: TestTrader) =>
+  simulator.ledger().filter(({ loginid }) => loginid === accountId).length
+
+const late = suite('an order is not placed when its request was sent longer ago than its time to live')
+
+late('and waited for a process that was stopped, also if its client has gone', async () => {
+  const api = await startApi(harness.env)
+  const trader = await partner.makeTrader()
+  const first = await call(api.address, placeBinaryOrder, { body: orderOf(trader), headers: { authorization } })
+  assert.is(first.status, 200)
+  api.kill('SIGSTOP')
+  const sentAt = performance.now()
+  const body = orderOf(trader)
+  const text = JSON.stringify(body)
+  const { hostname, port } = new URL(api.address)
+  const client = connect(Number(port), hostname).on('error', () => {})
+  await once(client, 'connect')
+  const head = `POST /v1/orders/binary HTTP/1.1\r\nHost: x\r\nAuthorization: ${authorization}\r\nContent-Type: application/json\r\n`
+  await new Promise(resolve => client.write(`${head}Content-Length: ${text.length}\r\n\r\n${text}`, resolve))
+  client.destroy()
+  await until('its time to be over', () => performance.now() - sentAt > TTL_MS + 500)
+  api.kill('SIGCONT')
+  const row = await until('the order', async () => {
+    const found = await rowOf(body.clientOrderId)
+    return found && !['queued', 'sending', 'open'].includes(found.phase) && found
+  })
+  assert.equal([row.phase, row.retryable, contractsOf(trader)], ['failed', true, 1], row.error_message)
+  // What follows is fresh again.
+  const again = await until('an order that is placed', async () => {
+    const response = await call(api.address, placeBinaryOrder, { body: orderOf(trader), headers: { authorization } })
+    return response.status === 200 && response
+  })
+  assert.is(again.body.status, 'CLOSED')
+})
+
+late('and waited for a lock', async () => {
+  const trader = await partner.makeTrader()
+  assert.is((await partner.call(placeBinaryOrder, { body: orderOf(trader) })).status, 200)
+  const lock = await db.transaction()
+  await lock.raw('lock table orders in exclusive mode')
+  const sentAt = performance.now()
+  const body = orderOf(trader)
+  const placing = partner.call(placeBinaryOrder, { body })
+  await until('its time to be over', () => performance.now() - sentAt > TTL_MS + 500)
+  await lock.commit()
+  const { status, body: response } = await placing
+  assert.equal([status, response.error, response.status], [502, 'BROKER_UPSTREAM', 'FAILED'])
+  assert.is(contractsOf(trader), 1)
+})
+
+late('and its statement reached the database late', async () => {
+  const direct = new URL(harness.env.DATABASE_URL as string)
+  const network = await FaultyNetwork.open(Number(direct.port))
+  onClose(() => network.close())
+  const api = await startApi({ ...harness.env, DATABASE_URL: Object.assign(direct, { port: network.port }).href })
+  const trader = await partner.makeTrader()
+  const place = (body = orderOf(trader)) => call(api.address, placeBinaryOrder, { body, headers: { authorization } })
+  assert.is((await place()).status, 200)
+  const { release, bytes } = network.hold(() => true, 'there')
+  const sentAt = performance.now()
+  const body = orderOf(trader)
+  const placing = place(body)
+  await until('its statement to leave', () => bytes() > 0)
+  await until('its time to be over', () => performance.now() - sentAt > TTL_MS + 500)
+  release()
+  const { status, body: response } = await placing
+  assert.equal([status, response.error, response.status], [502, 'BROKER_UPSTREAM', 'FAILED'], JSON.stringify(response))
+  assert.is(contractsOf(trader), 1)
+})
+
+late.after(closeAll)
+late.run()
