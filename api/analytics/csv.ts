@@ -37,10 +37,12 @@ const at = (row: unknown, path: string[]): unknown =>
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return ''
+  // However it is written: -1e-7 is a number, and no formula.
+  if (typeof value === 'number') return String(value)
   return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }
 
-// A program that opens the file may take text that begins so for a formula; numbers may begin with a minus.
+// A program that opens the file may take text that begins so for a formula; a text may be a number with a minus.
 const FORMULA = /^[=+@\t\r]|^-(?!\d+(\.\d+)?$)/
 
 function quoted(text: string): string {

@@ -289,6 +289,18 @@ csv('quotes text, and keeps a program from taking it for a formula', async () =>
   assert.match(activities.lines[4] ?? '', /,"\{""BROKER_UPSTREAM"":1\}",0,,$/)
 })
 
+csv('has small amounts of coins as numbers, which are no formulas', async () => {
+  const small = await partner.makeTrader({ externalId: '-5' })
+  await trade(small, day(2), { currency: 'BTC', stake: '0.0000005', buy_price: '0.0000005', pnl: '-0.0000005' })
+  const [json, { lines }] = await Promise.all([
+    partner.call(getRevenue, { query: { ...inOctober, currency: 'BTC', interval: 'month' } }),
+    csvOf('/v1/analytics/revenue', { ...inOctober, currency: 'BTC', interval: 'month' })
+  ])
+  assert.is(json.body.data[0].tradersPnl, -0.0000005)
+  assert.is(lines[1], '2026-10-01T00:00:00.000Z,BTC,1,1,5e-7,0,0.3,0,0,-5e-7')
+  await db('orders').where({ trader_id: small.traderId }).delete()
+})
+
 csv('comes only to those who prefer it, and refusals are JSON', async () => {
   for (const accept of ['*/*', 'application/json', 'application/json, text/csv;q=0.5'])
     assert.match(
