@@ -24,6 +24,8 @@ const REPORTED_AFTER = `interval '2 hours'`
 const GIVEN_UP_AFTER = `interval '8 days'`
 const AGAIN_AFTER = `interval '1 hour'`
 const MOST_MISSING = 100
+// A sum in US dollars is that of all currencies together: it stands beside ours where we have no other.
+const comparable = `(:listed or c.currency = 'USD' and not exists (select from our_sums where currency <> 'USD'))`
 const dayStart = ":day::date::timestamp at time zone 'UTC'"
 
 /**
@@ -64,7 +66,8 @@ export async function storeReconciliation(
       trx,
       `select now() >= (${dayStart}) + interval '1 day' + ${REPORTED_AFTER} and :consistent
                 and not exists (select from orders where partner_id = :partnerId and status = 'PENDING' and phase in ('sending', 'review')
-                                   and app_id = :appId and created_at >= ${dayStart} - interval '1 day' and created_at < (${dayStart}) + interval '1 day')
+                                   and app_id = :appId and coalesce(sent_at, created_at) >= ${dayStart} - interval '1 day'
+                                   and coalesce(sent_at, created_at) < (${dayStart}) + interval '1 day')
                 and not exists (select from ${allOrders} o where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
                                    and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and markup is null)
               as complete`,
@@ -91,6 +94,10 @@ export async function storeReconciliation(
          select id, transaction_id, coalesce(currency, '') as currency, markup
            from ${allOrders} o where partner_id = :partnerId and opened_at >= ${dayStart} and opened_at < (${dayStart}) + interval '1 day'
             and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and (markup is null or markup > 0)
+       ), known as materialized (
+         -- Also those that are not on our side of this day: without a markup by their state, or with an instant on the other side of midnight.
+         select transaction_id from ${allOrders} o where partner_id = :partnerId and transaction_id is not null
+            and opened_at >= ${dayStart} - interval '1 day' and opened_at < (${dayStart}) + interval '2 days'
        ), our_sums as (
          select currency, count(*)::int as contracts, coalesce(sum(markup), 0) as markup, (count(*) filter (where markup is null))::int as unknown
            from ours group by currency
@@ -98,7 +105,7 @@ export async function storeReconciliation(
          select t.currency, t.contracts, t.markup from jsonb_to_recordset(:sums::jsonb) as t (currency text, contracts int, markup numeric)
        ), missing_here as (
          select currency, (array_agg(transaction_id order by transaction_id))[1:${MOST_MISSING}] as ids
-           from theirs where not exists (select from ours where ours.transaction_id = theirs.transaction_id) group by currency
+           from theirs where not exists (select from known where known.transaction_id = theirs.transaction_id) group by currency
        ), missing_there as (
          select currency, (array_agg(id order by id))[1:${MOST_MISSING}] as ids
            from ours where :listed and not exists (select from theirs where theirs.transaction_id = ours.transaction_id)
@@ -109,8 +116,7 @@ export async function storeReconciliation(
        insert into reconciled_currencies (partner_id, dialect, app_id, day, currency, our_contracts, our_markup, our_unknown,
               their_contracts, their_markup, missing_here, missing_there)
        select :partnerId, :dialect, :appId, :day::date, c.currency, coalesce(o.contracts, 0), coalesce(o.markup, 0), coalesce(o.unknown, 0),
-              case when :listed or t.currency is not null or c.currency = 'USD' then coalesce(t.contracts, 0) end,
-              case when :listed or t.currency is not null or c.currency = 'USD' then coalesce(t.markup, 0) end,
+              case when ${comparable} then coalesce(t.contracts, 0) end, case when ${comparable} then coalesce(t.markup, 0) end,
               coalesce(h.ids, '{}'), coalesce(m.ids, '{}')
          from (select currency from our_sums union select currency from their_sums) c
          left join our_sums o using (currency) left join their_sums t using (currency)

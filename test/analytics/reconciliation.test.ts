@@ -219,6 +219,21 @@ days('names contracts that one side alone knows, with the difference', async () 
   assert.equal([unknown.missingThere, unknown.ours.markupUnknown], [[], 1])
 })
 
+days('names nothing as missing here that an order has, without a markup or across midnight', async () => {
+  const midnight = new Date(`${day}T00:00:00Z`)
+  for (const [at, changes] of [
+    [lastReported, { markup: '0' }],
+    [lastReported, { account_mode: 'DEMO' }],
+    [midnight, { opened_at: new Date(midnight.getTime() - 1000) }]
+  ] as const) {
+    const transaction_id = await bought(trader, { markup: 0.25, at })
+    await db('orders').where({ transaction_id }).update(changes)
+  }
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  const [row] = (await read()).data
+  assert.equal([row.theirs.contracts, row.difference, row.missingHere], [3, -0.75, []])
+})
+
 days('has nothing of theirs in a currency that the broker does not report', async () => {
   await bought(trader, { markup: 0.1 })
   const euros = await bought(trader, { markup: null, currency: 'EUR' })
@@ -229,10 +244,19 @@ days('has nothing of theirs in a currency that the broker does not report', asyn
     theirs,
     difference
   ])
-  assert.equal(shown, [
-    listed ? ['EUR', { contracts: 0, markup: 0 }, 0.5] : ['EUR', null, null],
-    ['USD', { contracts: 1, markup: 0.1 }, 0]
-  ])
+  // A sum that the broker reports in US dollars is that of all currencies: of ours in dollars alone it says nothing.
+  assert.equal(
+    shown,
+    listed
+      ? [
+          ['EUR', { contracts: 0, markup: 0 }, 0.5],
+          ['USD', { contracts: 1, markup: 0.1 }, 0]
+        ]
+      : [
+          ['EUR', null, null],
+          ['USD', null, null]
+        ]
+  )
   const ofEuros = (await read({ currency: 'EUR' })).data
   assert.equal(
     ofEuros.map((row: { currency: string }) => row.currency),
@@ -307,6 +331,8 @@ days('is not complete while an order of it is in doubt', async () => {
   assert.is(await completeNow(), true, 'in doubt at another application')
   await doubted().update({ app_id: String(appId) })
   assert.is(await completeNow(), false)
+  await doubted().update({ created_at: new Date(lastReported.getTime() - 40 * DAY_MS) })
+  assert.is(await completeNow(), false, 'repeated on that day, and much older')
   await doubted().update({ phase: 'failed', error_code: 'BROKER_UPSTREAM' })
   assert.is(await completeNow(), true)
 })
