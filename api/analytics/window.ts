@@ -1,7 +1,6 @@
 // The window of a request: defaults, bounds and the errors of a wrong one; and its fields in every response.
-import type { Interval, Window } from '../../db/analytics/windows.ts'
+import { endOfPresent, type Interval, type Window } from '../../db/analytics/windows.ts'
 import type { Db } from '../../db/postgres/connection.ts'
-import { databaseNow } from '../../db/postgres/now.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 
 const DAY_MS = 86_400_000
@@ -20,12 +19,12 @@ interface WindowQuery {
 }
 
 /**
- * The window of a checked query, to the present of the database unless `to` is given: that of a process whose clock is behind would leave
- * out what has just closed. Throws VALIDATION_FAILED where its parts do not go together.
+ * The window of a checked query, to the present of the database and past what is committed unless `to` is given: that of a process whose
+ * clock is behind would leave out what has just closed. Throws VALIDATION_FAILED where its parts do not go together.
  */
 export async function windowOf(db: Db, partnerId: string, query: WindowQuery): Promise<Window> {
   const { timezone = 'UTC', interval = 'day', accountMode = 'REAL', currency = null } = query
-  const to = instantOf('to', query.to) ?? (await databaseNow(db)).getTime()
+  const to = instantOf('to', query.to) ?? (await endOfPresent(db, partnerId)).getTime()
   const from = instantOf('from', query.from) ?? to - DEFAULT_DAYS * DAY_MS
   if (from >= to) throw wrong('from', 'must be before to')
   const days = MOST_DAYS[interval]

@@ -6,7 +6,7 @@ import { findReportToken } from '../../db/analytics/report-tokens.ts'
 import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { type Difference, findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
-import { beginningOfDays } from '../../db/analytics/windows.ts'
+import { beginningOfDays, endOfPresent } from '../../db/analytics/windows.ts'
 import { findPartnerIds } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
@@ -111,7 +111,7 @@ async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalyt
 
 async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {
   const partnerId = await partnerOf(db, partner)
-  const to = new Date()
+  const to = await endOfPresent(db, partnerId)
   const from = (await beginningOfDays(db, { timezone, days })).toISOString()
   const requested = {
     partnerId,

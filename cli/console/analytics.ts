@@ -1,6 +1,7 @@
 // 7 Analytics: what partners' applications earned in the last 30 days; an opened partner shows its days as bars, exact to the last
 // commit.
 import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
+import { endOfPresent } from '../../db/analytics/windows.ts'
 import { findPartner } from '../../db/partners/partners.ts'
 import { type EarningLine, listEarningLines } from '../../db/platform/console.ts'
 import { type Column, clean, cut, fit, instant, sparkline, tones, usd } from './text.ts'
@@ -55,7 +56,7 @@ export const analytics: View<AnalyticsData> = {
     const requested = {
       partnerId,
       from,
-      to: new Date(readAtMs).toISOString(),
+      to: (await endOfPresent(trx, partnerId)).toISOString(),
       timezone: 'UTC',
       interval: 'day'
     } as const

@@ -1,6 +1,6 @@
 // What the bots of a partner and of its traders brought, from the ledger.
 import { type Db, rows } from '../postgres/connection.ts'
-import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
+import { isOver, MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
 
 /** Refunds are taken off all three amounts, in the bucket in which they were made. */
 export interface MarketplaceRow {
@@ -33,7 +33,7 @@ export async function readMarketplace(
      )
      select b.start, coalesce(s.sales, 0) as sales, coalesce(s.subscriptions, 0) as subscriptions, coalesce(s.refunds, 0) as refunds,
             coalesce(s.gross, 0)::text as "grossUsd", coalesce(s.gross - s.net, 0)::text as "feesUsd", coalesce(s.net, 0)::text as "netUsd",
-            now() as "asOf", span.t <= now() as over
+            now() as "asOf", ${isOver('span.t')} as over
        from span cross join buckets b left join sums s on s.n = b.n
       order by b.n limit ${MOST_ROWS + 1}`,
     { ...window }

@@ -5,7 +5,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, ORIGIN } from './contracts.ts'
 import { readCursor, writeCursor } from './trader-cursor.ts'
 import { openEnds, shown, sums, type TraderPage, type TraderSort, type TraderSums } from './traders.ts'
-import { READING, type Window } from './windows.ts'
+import { isOver, READING, type Window } from './windows.ts'
 
 /** What traders are sorted by, as SQL, the largest first. In a cursor it is a number. */
 interface SortKey {
@@ -262,7 +262,7 @@ const unknownMarkups = `whole as (
 function pageStatement(sort: SortKey, bothModes: boolean): string {
   return `with ${spans(sort)}, ${sourcesOf(sort)}, ${pageOf(sort, bothModes)}, ${sumsOfPage}, ${unknownMarkups}
      select p.trader_id as "traderId", p.external_id as "traderExternalId", nullif(:currency, '') as currency, ${shown},
-            ${sort.type === 'timestamptz' ? 'extract(epoch from p.key)' : 'p.key'}::text as key, whole.unknown, now() as "asOf", span.t <= now() as over,
+            ${sort.type === 'timestamptz' ? 'extract(epoch from p.key)' : 'p.key'}::text as key, whole.unknown, now() as "asOf", ${isOver('span.t')} as over,
             ${openEnds} as "openEnds"
        from span cross join whole left join page p on true left join summed s on s.trader_id = p.trader_id
       order by p.key desc, p.number desc`

@@ -2,7 +2,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
+import { inDoubt, isOver, MOST_ROWS, plainWindow, refuseTooMany, type Window } from './windows.ts'
 
 export const traderSorts = ['pnl', 'volume', 'markup', 'trades', 'lastTradeAt'] as const
 export type TraderSort = (typeof traderSorts)[number]
@@ -36,11 +36,16 @@ export const sums = `sum(trades)::int as trades, sum(won)::int as won, sum(stake
   sum(markup_unknown)::int as markup_unknown, sum(copied)::int as copied, min(first_at) as first_at, max(last_at) as last_at`
 export const shown = `trades, won, stake, payout, pnl, markup, markup_unknown as "markupUnknown", copied, first_at as "firstTradeAt", last_at as "lastTradeAt"`
 
-/** Whether a contract that ended before the window's end, or an order of it, has an outcome that is not known yet, as SQL. */
-export const openEnds = `(exists (select from orders where partner_id = :partnerId and phase = 'open' and expiry_at < least(:to::timestamptz, now())
-         and (:accountMode = 'ALL' or account_mode = :accountMode))
-  or exists (select from orders where partner_id = :partnerId and status = 'PENDING' and created_at >= :from::timestamptz - interval '1 day'
-         and created_at < :to::timestamptz and phase in ('sending', 'review') and (:accountMode = 'ALL' or account_mode = :accountMode)))`
+/**
+ * Whether a contract that may have ended before the window's end, or an order of it, has an outcome that is not known yet, as SQL. When a
+ * tick contract ends is not known beforehand, and any contract may be sold before its end: it was open at the window's end if the broker
+ * showed it so later.
+ */
+export const openEnds = `(exists (select from orders where partner_id = :partnerId and phase = 'open' and opened_at < :to::timestamptz
+         and (:accountMode = 'ALL' or account_mode = :accountMode)
+         and (kind = 'BINARY' and coalesce(expiry_at, opened_at) < least(:to::timestamptz, now())
+              or coalesce(marked_at, opened_at) < :to::timestamptz + interval '10 seconds' or error_code is not null))
+  or ${inDoubt})`
 
 export interface TraderSeriesRow extends Omit<TraderSums, 'traderExternalId' | 'firstTradeAt' | 'lastTradeAt'> {
   start: Date
@@ -81,7 +86,7 @@ export async function readTrader(db: Db, window: Window & { traderExternalId: st
               max(closed_at) as last_at
          from closed group by grouping sets ((n, currency), (currency))
      )
-     select s.n, b.start, nullif(s.currency, '') as currency, ${shown}, now() as "asOf", t <= now() as over, ${openEnds} as "openEnds"
+     select s.n, b.start, nullif(s.currency, '') as currency, ${shown}, now() as "asOf", ${isOver('t')} as over, ${openEnds} as "openEnds"
        from span left join sums s on true left join buckets b on b.n = s.n
       order by s.n nulls first, s.currency limit ${MOST_ROWS + 1}`,
     { ...window }

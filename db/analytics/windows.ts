@@ -31,6 +31,26 @@ export async function beginningOfDays(db: Db, { timezone, days }: { timezone: st
   return (first as { at: Date }).at
 }
 
+// What an instant of the broker may be ahead of the database's clock, as with the end of a contract.
+const AHEAD = `interval '10 minutes'`
+
+/**
+ * The end of a window up to now, which is exclusive: after all of the partner's orders that are committed, also where their instants are
+ * ahead of the clock that is read here, as those of a broker or of the primary may be.
+ */
+export async function endOfPresent(db: Db, partnerId: string): Promise<Date> {
+  const newest = (column: string, condition = 'true') =>
+    `(select max(${column}) from orders where partner_id = :partnerId and ${column} < now() + ${AHEAD} and ${condition})`
+  const [present] = await rows<{ end: Date }>(
+    db,
+    `select greatest(clock_timestamp()::timestamptz(3),
+                     date_trunc('milliseconds', greatest(${newest('opened_at')}, ${newest('closed_at', "phase = 'closed'")}, ${newest('created_at')}))
+                       + interval '1 millisecond') as end`,
+    { partnerId }
+  )
+  return (present as { end: Date }).end
+}
+
 /** Settings of a transaction that reads sums. A hundred thousand numbers are hashed in memory, and not sorted. */
 export const READING = `set local work_mem = '64MB'; set local enable_sort = off`
 
@@ -111,7 +131,18 @@ export function plainWindow(interval: Interval): string {
   )`
 }
 
-/** Whether the window has orders in doubt, as SQL. */
+/**
+ * Whether the window that ends at `end` is over, as SQL. The broker states times in whole seconds and by its own clock: what is bought or
+ * closed now may lie in a window that ended a moment ago.
+ */
+export const isOver = (end: string): string => `${end} <= now() - interval '5 seconds'`
+
+/**
+ * Whether the window has orders in doubt, as SQL. Not their creation counts, but when they were sent: a failed order may be repeated under
+ * its name much later.
+ */
 export const inDoubt = `exists (select from orders where partner_id = :partnerId and status = 'PENDING'
-       and created_at >= :from::timestamptz - interval '1 day' and created_at < :to::timestamptz and phase in ('sending', 'review')
+       and created_at < :to::timestamptz + interval '1 minute' and phase in ('sending', 'review')
+       and coalesce(sent_at, created_at) >= :from::timestamptz - interval '1 day'
+       and coalesce(sent_at, created_at) < :to::timestamptz + interval '1 minute'
        and (:accountMode = 'ALL' or account_mode = :accountMode))`

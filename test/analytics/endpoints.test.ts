@@ -82,6 +82,39 @@ windows('is by default to the present of the database, whatever the clock of the
   }
 })
 
+windows(
+  'is by default past what is committed, also where the broker is ahead of the clock of the database',
+  async () => {
+    const other = await harness.makePartner()
+    const trader = await other.makeTrader()
+    await trade(trader, new Date(Date.now() + 30_000).toISOString())
+    const query = { accountMode: 'DEMO' } as const
+    const total = (body: { data: Record<string, number>[] }, field: string) =>
+      body.data.reduce((sum, row) => sum + (row[field] as number), 0)
+    assert.is(total((await other.call(getRevenue, { query })).body, 'contracts'), 1)
+    assert.is(total((await other.call(getActivity, { query })).body, 'placed'), 1)
+    const { body } = await other.call(listTraderAnalytics, { query })
+    assert.equal([total(body, 'trades'), body.complete], [1, false])
+    // No clock is ahead by so much: a window up to now is no longer for it.
+    await trade(trader, new Date(Date.now() + 86_400_000).toISOString())
+    const far = (await other.call(getRevenue, { query })).body
+    assert.equal([total(far, 'contracts'), Date.parse(far.to) < Date.now() + 60_000], [1, true])
+  }
+)
+
+windows('is over a few seconds after its end, when what the broker states in whole seconds is there', async () => {
+  const other = await harness.makePartner()
+  const overAfter = async (ms: number) => {
+    const query = { to: new Date(Date.now() - ms).toISOString() }
+    const found = await Promise.all(
+      [getRevenue, listTraderAnalytics, getActivity, getMarketplaceAnalytics].map(row => other.call(row, { query }))
+    )
+    return new Set(found.map(({ body }) => body.complete))
+  }
+  assert.equal(await overAfter(500), new Set([false]))
+  assert.equal(await overAfter(60_000), new Set([true]))
+})
+
 const revenue = suite('revenue')
 
 revenue('has every bucket and a row for each currency, with zeros', async () => {
@@ -153,6 +186,23 @@ revenue('groups by what occurs, and is complete once all of the window is known'
   await db('orders').where({ trader_id: anna.traderId, phase: 'open' }).delete()
 })
 
+revenue('is not complete while an order is in doubt that was sent at its time, however old the order is', async () => {
+  const window = { ...inOctober, to: '2026-10-02T00:00:00Z' }
+  const completeNow = async () =>
+    (await Promise.all([getRevenue, listTraderAnalytics].map(row => partner.call(row, { query: window })))).map(
+      ({ body }) => body.complete
+    )
+  assert.equal(await completeNow(), [true, true])
+  await insertOrderRows(db, anna, { at: new Date('2026-08-01T00:00:00Z'), phase: 'queued' })
+  const sent = (at: string) => ({ sent_at: at, permit_until: at, expires_at: at, resolve_at: new Date() })
+  const again = () => db('orders').where({ trader_id: anna.traderId }).whereIn('phase', ['queued', 'sending'])
+  await again().update({ phase: 'sending', attempt: 2, ...sent(day(1)) })
+  assert.equal(await completeNow(), [false, false])
+  await again().update(sent(day(5)))
+  assert.equal(await completeNow(), [true, true])
+  await again().delete()
+})
+
 revenue('counts what was committed in the first response after the commit', async () => {
   const query = { accountMode: 'DEMO' } as const
   const last = async () => (await partner.call(getRevenue, { query })).body.data.at(-1)
@@ -191,6 +241,32 @@ traders('are listed by what they made, a page at a time', async () => {
     query: { ...query, sort: 'volume', cursor: first.nextCursor }
   })
   assert.equal([other.status, other.body.details[0].path], [400, '/query/cursor'])
+})
+
+traders('are not complete while a contract is open of which nobody knows whether it had ended by then', async () => {
+  const window = { ...inOctober, from: '2026-10-01T00:00:00Z', to: '2026-10-02T00:00:00Z', currency: 'USD' }
+  const params = { traderExternalId: anna.traderExternalId }
+  const completeNow = async () => [
+    (await partner.call(listTraderAnalytics, { query: window })).body.complete,
+    (await partner.call(getTraderAnalytics, { params, query: window })).body.complete
+  ]
+  const contract = () => db('orders').where({ trader_id: anna.traderId, phase: 'open' })
+  await insertOrderRows(db, anna, { at: new Date(day(1, '20:00:00')), phase: 'open' })
+  const after = day(1, '23:59:59')
+  for (const [what, facts, complete] of [
+    ['ticks end whenever they end', { duration: 5, duration_unit: 't', marked_at: day(2) }, false],
+    ['its end is after the window, and it was open then', { expiry_at: day(3), marked_at: day(2) }, true],
+    ['its end is in the window', { expiry_at: after, marked_at: day(2) }, false],
+    ['it may have been sold in the window', { expiry_at: day(3), marked_at: after }, false],
+    ['nobody has seen it since', { expiry_at: day(3), marked_at: null }, false],
+    ['a multiplier was open then', { expiry_at: null, kind: 'MULTIPLIER', marked_at: day(2) }, true],
+    ['how it ended is being reviewed', { marked_at: day(2), error_code: 'REVIEW_REQUIRED' }, false],
+    ['it was bought after the window', { opened_at: day(2), error_code: null, marked_at: null }, true]
+  ] as const) {
+    await contract().update(facts)
+    assert.equal(await completeNow(), [complete, complete], what)
+  }
+  await contract().delete()
 })
 
 traders('are shown one by one, by currency and by bucket', async () => {
