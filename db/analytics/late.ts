@@ -1,5 +1,21 @@
 // Marks of what has to be made again, as the triggers of orders and sums leave them: taken, so that what changes meanwhile is marked anew.
+// And up to when sums may reach for every change to be marked.
 import { type Db, rows } from '../postgres/connection.ts'
+import { quarterOf } from './contracts.ts'
+
+// The triggers mark what was opened or closed longer ago than this when it changes.
+const MARKED = `interval '5 minutes'`
+/** What was opened or closed before this instant is added up, as SQL: longer ago, with room for a transaction that takes its time. */
+export const ENDED = quarterOf(`now() - interval '10 minutes'`)
+
+/**
+ * Whether sums that reach to `until` have changes that nothing marks, as SQL: the database's clock went back after they were added up, as
+ * where another machine takes over, or the first one had the wrong time.
+ */
+export const reachesTooFar = (until: string): string => `${until} > now() - ${MARKED}`
+
+/** Up to where sums that reach to `until` are read, as SQL: what they have beyond is not trusted. */
+export const trusted = (until: string): string => `least(${until}, ${ENDED})`
 
 /**
  * A high-water mark, locked for the transaction: undefined where the table `late` is empty, or another worker holds it. Locked by a

@@ -5,12 +5,9 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { addUpCloses } from './closes.ts'
 import { closedContractsOf, contractsOf, ORIGIN, quarterOf } from './contracts.ts'
 import { addUpDayTraders } from './day-traders.ts'
-import { holdUntil, takeLate } from './late.ts'
-import { addUpTotals, beginTotals } from './totals.ts'
+import { ENDED, holdUntil, reachesTooFar, takeLate } from './late.ts'
+import { addUpTotals, beginTotals, takeBackTotals } from './totals.ts'
 
-// What was opened or closed later than this is marked as late by the triggers (five minutes), with room for a transaction
-// that takes its time.
-const BEHIND = `interval '10 minutes'`
 // A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many late entries.
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
@@ -86,9 +83,6 @@ const ADDED_TO_DAY = `
 const utcDay = (instant: string) => `(${instant} at time zone 'UTC')::date`
 const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
-// What was opened or closed before this instant is added up, as SQL.
-const ENDED = quarterOf(`now() - ${BEHIND}`)
-
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
  * is more of either. One caller at a time works. A step is a day by default; `halvings` makes it smaller. `busy` is the number of
@@ -120,9 +114,33 @@ export async function addUpAnalytics(
     const totals = await addUpTotals(db, { limit: limited(LATE_TOTALS) })
     return closes || totals
   }
+  await takeBack(db)
   const ends = await Promise.allSettled([inTurn(), beside()])
   for (const end of ends) if (end.status === 'rejected') throw end.reason
   return ends.some(end => end.status === 'fulfilled' && end.value)
+}
+
+/** Takes sums back to the start of a day of UTC, from where they are added up again, if they reach so far that changes in them are not marked. */
+async function takeBack(db: Db): Promise<void> {
+  await db.transaction(async trx => {
+    const [held] = await rows<{ day: string }>(
+      trx,
+      `select ${utcDay(ENDED)}::text as day from analytics_until u cross join analytics_closes_until c
+        where ${reachesTooFar('greatest(u.until, c.until)')} for update skip locked`
+    )
+    if (!held) return
+    for (const statement of [
+      `delete from analytics_quarters q using partners p where q.partner_id = p.id and ${allKeys} and q.quarter >= ${dayStart(':day::date')}`,
+      `delete from analytics_days d using partners p where d.partner_id = p.id and ${allKeys} and d.day >= :day::date`,
+      `delete from analytics_trader_days d using partners p where d.partner_id = p.id and d.day >= :day::date`,
+      `delete from analytics_closes c using partners p
+        where c.partner_id = p.id and c.account_mode in ('REAL', 'DEMO') and c.quarter >= ${dayStart(':day::date')}`,
+      `update analytics_until set until = least(until, ${dayStart(':day::date')})`,
+      `update analytics_closes_until set until = least(until, ${dayStart(':day::date')})`
+    ])
+      await rows(trx, statement, held)
+    await takeBackTotals(trx, held.day)
+  })
 }
 
 /** The rows and the point up to which they reach are written in one transaction, so that each order counts once. */

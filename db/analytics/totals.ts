@@ -53,6 +53,17 @@ export async function addUpTotals(db: Db, { limit }: { limit: number }): Promise
   })
 }
 
+/** Forgets the totals of days from `day` on; those who call it add up its days again. */
+export async function takeBackTotals(trx: Db, day: string): Promise<void> {
+  for (const statement of [
+    `delete from analytics_totals t using analytics_total_groups g where ${sameGroup('t', 'g')} and t.day >= :day::date`,
+    // A trader keeps its place in its chunk.
+    'delete from analytics_total_groups where since >= :day::date',
+    'update analytics_total_groups set until = least(until, :day::date)'
+  ])
+    await rows(trx, statement, { day })
+}
+
 /** Adds the first day that a group lacks; returns whether there is more. */
 async function addDay(trx: Db, until: string): Promise<boolean> {
   const [next] = await rows<{ day: string | null; more: boolean }>(

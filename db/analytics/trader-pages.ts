@@ -3,6 +3,7 @@
 // whole day, whichever is less.
 import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, ORIGIN } from './contracts.ts'
+import { trusted } from './late.ts'
 import { readCursor, writeCursor } from './trader-cursor.ts'
 import { openEnds, shown, sums, type TraderPage, type TraderSort, type TraderSums } from './traders.ts'
 import { isOver, READING, type Window } from './windows.ts'
@@ -44,8 +45,8 @@ const spans = (sort: SortKey) => `given as materialized (
     select f, t, until, listed, case when ${startOf('df')} = f then df else df + 1 end as w1, ${dayOf('least(t, until)')} as w2, df,
            ${dayOf('until')} as udate
       -- Single values: the planner takes tables of one row for much larger ones as long as nobody has counted them.
-      from (select :from::timestamptz as f, :to::timestamptz as t, ${dayOf(':from::timestamptz')} as df, (select until from analytics_until) as until,
-                   (select until from analytics_closes_until) as listed) w
+      from (select :from::timestamptz as f, :to::timestamptz as t, ${dayOf(':from::timestamptz')} as df, (select ${trusted('until')} from analytics_until) as until,
+                   (select ${trusted('until')} from analytics_closes_until) as listed) w
   ), begun as materialized (
     select *, case when w1 > df and w1 <= w2 and f - ${startOf('df')} < interval '12 hours' then df else w1 end as wf from given
   ), span as materialized (

@@ -3,6 +3,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { ORIGIN } from './contracts.ts'
+import { trusted } from './late.ts'
 
 export type Interval = 'hour' | 'day' | 'week' | 'month'
 
@@ -91,7 +92,7 @@ function localBeginnings(interval: string): string {
  */
 export function quarterlyWindow(interval: Interval): string {
   return `given as materialized (
-    select :from::timestamptz as f, :to::timestamptz as t, (select until from analytics_until) as until
+    select :from::timestamptz as f, :to::timestamptz as t, (select ${trusted('until')} from analytics_until) as until
   ), span as materialized (
     select f, t, until, wf, greatest(wf, date_bin('15 minutes', t, ${ORIGIN})) as wt
       from given cross join lateral (

@@ -7,6 +7,10 @@ import { type Db, rows } from '../postgres/connection.ts'
 // What closes later than this is marked as late by the table's trigger (five minutes), with room for a
 // transaction that takes its time.
 const BEHIND = `interval '10 minutes'`
+// The database's clock went back after this was added up, as where another machine takes over: what closes now is before `until`, and not
+// marked. From the day on that this is, nothing is read that was added up, until it is taken back.
+const REACHES_TOO_FAR = `until > now() - interval '5 minutes'`
+const LAST_DAY = `((now() - ${BEHIND}) at time zone 'UTC')::date`
 // A first addition, or one after a long pause, goes on by this much at a time, and a statement takes so many late entries.
 const STEP_SECONDS = 86_400
 const LATE_DAYS = 256
@@ -65,9 +69,20 @@ const factsOfTouched = `
  */
 export async function addUpTraderDays(db: Db, { halvings = 0 }: { halvings?: number } = {}): Promise<boolean> {
   // Each in a transaction of its own: what takes too long does not keep the other from going on.
+  await takeBack(db)
   const behind = await addNewOrders(db, STEP_SECONDS / 2 ** halvings)
   const late = await addUpLateDays(db, Math.ceil(LATE_DAYS / 2 ** halvings))
   return behind || late
+}
+
+async function takeBack(db: Db): Promise<void> {
+  await rows(
+    db,
+    `with back as (
+       update trader_days_until set until = ${LAST_DAY}::timestamp at time zone 'UTC' where ${REACHES_TOO_FAR} returning ${LAST_DAY} as day
+     )
+     delete from trader_days d using back where d.day >= back.day`
+  )
 }
 
 /**
@@ -197,7 +212,8 @@ export function tradedSegments(partners: string): string {
            case when own then least(0, o.pnl) else 0 end, case when own then greatest(0, -o.pnl) else 0 end
       from ${spans} cross join span cross join ${ordersOf('requested.id', bounds)}`
   return `span as materialized (
-    select until, now() - interval '30 days' as since, (now() at time zone 'UTC' - interval '30 days')::date as first_day,
+    select case when ${REACHES_TOO_FAR} then ${LAST_DAY}::timestamp at time zone 'UTC' else until end as until,
+           case when ${REACHES_TOO_FAR} then ${LAST_DAY} else 'infinity' end as days_until, now() - interval '30 days' as since, (now() at time zone 'UTC' - interval '30 days')::date as first_day,
            ((now() at time zone 'UTC' - interval '30 days')::date + 1)::timestamp at time zone 'UTC' as whole_from
       from trader_days_until
   ), late as materialized (
@@ -209,7 +225,7 @@ export function tradedSegments(partners: string): string {
     select d.partner_id, d.trader_id, d.account_mode, d.currency, d.day::timestamp at time zone 'UTC', d.trades, d.wins, d.pnl, d.own_trades, d.own_wins,
            d.own_pnl, d.own_stake, d.own_peak, d.own_low, d.own_fall
       from requested cross join span cross join lateral (
-             select * from trader_days where partner_id = requested.id and day > span.first_day offset 0) d
+             select * from trader_days where partner_id = requested.id and day > span.first_day and day < span.days_until offset 0) d
      where (d.partner_id, d.trader_id, d.day) not in (select partner_id, trader_id, day from late)
     union all ${orders('requested', 'closed_at > span.since and closed_at < span.whole_from')}
     union all ${orders('requested', 'closed_at >= greatest(span.whole_from, span.until)')}

@@ -198,6 +198,60 @@ parts('have the traders of their orders, from the start of a day and up to its e
   await compare(5)
 })
 
+const clock = suite('a clock of the database that went back')
+
+clock('costs no contract: what is bought since is counted, and the sums are taken back', async () => {
+  const own = await harness.makePartner()
+  const trader = await own.makeTrader()
+  const ago = (minutes: number) => new Date(Date.now() - minutes * 60_000)
+  for (const minutes of [45, 3 * 24 * 60]) await insertOrderRows(db, trader, { at: ago(minutes) })
+  // As a process leaves it that added all up while the clock was two days ahead; nothing is newer than this.
+  await db('orders').where('opened_at', '>', ago(40)).orWhere('closed_at', '>', ago(40)).delete()
+  await forget('61 days')
+  await addUp()
+  const ahead = async () => {
+    const until = {
+      until: db.raw(`date_bin('15 minutes', now() + interval '2 days', timestamptz '2000-01-01 00:00+00')`)
+    }
+    await db('analytics_until').update(until)
+    await db('analytics_closes_until').update(until)
+    await db.raw("update analytics_total_groups set until = (now() at time zone 'UTC')::date + 2")
+  }
+  await ahead()
+  const compare = async () => {
+    for (const kind of ['revenue', 'traders'] as const)
+      for (const [from, to] of [
+        [ago(60), new Date()],
+        [ago(4 * 24 * 60), new Date()],
+        [ago(4 * 24 * 60), new Date(Date.now() + 3 * 86_400_000)]
+      ] as const) {
+        const window = { partnerId: own.partnerId, timezone: 'UTC', interval: 'day', currency: 'USD' } as const
+        const [first, last] = [from.toISOString(), to.toISOString()]
+        const question = {
+          ...window,
+          from: first,
+          to: last,
+          accountMode: 'ALL',
+          kind,
+          groupBy: null,
+          sort: 'pnl',
+          trader: ''
+        } as const
+        assert.equal(await differencesOf(db, question), [], JSON.stringify(question))
+      }
+  }
+  await insertOrderRows(db, trader, { at: ago(1), count: 2 })
+  await compare()
+  await addUp()
+  const [reached] = await rows<{ until: Date }>(
+    db,
+    'select greatest(u.until, c.until) as until from analytics_until u, analytics_closes_until c'
+  )
+  assert.ok(reached && reached.until < ago(5), `${reached?.until.toISOString()} is where changes are marked`)
+  await compare()
+  assert.equal(await verify(), [])
+})
+
 const verifying = suite('verifying the sums')
 
 for (const [what, spoil, named] of [
@@ -273,4 +327,5 @@ questions.run()
 totals.run()
 ends.run()
 parts.run()
+clock.run()
 verifying.run()

@@ -368,5 +368,27 @@ adding('forgets days that are not requested', async () => {
   assert.is(await added(), 0)
 })
 
+adding(
+  'counts what closed once where the clock of the database went back, before and after the sums are taken back',
+  async () => {
+    await trade(300)
+    // As a process leaves it that added all up while the clock was a day ahead.
+    await db.raw(`delete from orders where closed_at > now() - interval '20 minutes'`)
+    await forget(`now() - interval '40 days'`)
+    await addUp()
+    await db.raw(`update trader_days_until set until = now() + interval '1 day'`)
+    await insertOrderRows(db, traders[0] as TestTrader, { at: new Date(Date.now() - 60_000), pnl: '100000', count: 3 })
+    await compare()
+    await addUp()
+    await compare()
+    const [reached] = await rows<{ behind: boolean }>(
+      db,
+      `select until < now() - interval '5 minutes' as behind from trader_days_until`
+    )
+    assert.ok(reached?.behind, 'what closes now is not before the instant up to which is added up')
+    assert.equal(await findWrongTraderDays(db), [])
+  }
+)
+
 adding.after(closeAll)
 adding.run()
