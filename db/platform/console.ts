@@ -304,15 +304,17 @@ export async function listEarningLines(
   return rows<EarningLine>(
     db,
     `with today as materialized (
-       select (now() at time zone 'UTC')::date as today, (select until from analytics_until) as until
+       -- A day has its row once all of it is added up, some minutes after its end.
+       select now.today, least(now.today, (until at time zone 'UTC')::date) as whole
+         from analytics_until cross join (select (now() at time zone 'UTC')::date as today) now
      ), parts as (
        select p.id, p.name, d.day, d.currency, d.contracts, d.stake, d.markup
          from today cross join partners p cross join lateral (
            select day, currency, contracts, stake, markup from analytics_days
-            where partner_id = p.id and grouping_by = '' and account_mode = :mode and day > today - :days::int and day < today
+            where partner_id = p.id and grouping_by = '' and account_mode = :mode and day > today - :days::int and day < whole
            union all
            select (quarter at time zone 'UTC')::date, currency, contracts, stake, markup from analytics_quarters
-            where partner_id = p.id and grouping_by = '' and account_mode = :mode and quarter >= today::timestamp at time zone 'UTC') d
+            where partner_id = p.id and grouping_by = '' and account_mode = :mode and quarter >= greatest(whole, today - :days::int + 1)::timestamp at time zone 'UTC') d
      ), sums as (
        select id, name, currency, day, sum(contracts) as contracts, sum(stake) as stake, sum(markup) as markup from parts group by 1, 2, 3, 4
      )

@@ -228,6 +228,16 @@ reading('lists what partners earned in 30 days, by currency, with a sum for each
     [acme.partnerId, 'USD', 5, '50', '2.5']
   )
   assert.equal([line?.days.length, line?.days.at(-4), others], [30, '2.5', []])
+  // As in the first minutes of a day: of the day before all is added up but its last quarter of an hour.
+  const yesterday = new Date(Math.floor(Date.now() / 86_400_000) * 86_400_000 - 43_200_000)
+  await insertOrderRows(db, earned, { at: yesterday, count: 2 })
+  await db('orders').where({ trader_id: earned.traderId }).update({ markup: '0.5' })
+  while (await addUpAnalytics(db));
+  const lastQuarter = `(now() at time zone 'UTC')::date::timestamp at time zone 'UTC' - interval '15 minutes'`
+  await db.raw(`update analytics_until set until = ${lastQuarter}`)
+  await db.raw(`delete from analytics_quarters where quarter >= ${lastQuarter}`)
+  await db.raw(`delete from analytics_days where day >= (now() at time zone 'UTC')::date - 1`)
+  assert.is((await of('DEMO'))[0]?.days.at(-2), '1.0')
 })
 
 const narrow = suite('the console on a narrow terminal')
