@@ -30,14 +30,14 @@ export function drawDays({ data, complete, asOf, timezone }: Days, columns = pro
     const rows = data.filter(row => row.currency === currency)
     const paid = rows.some(({ markup }) => markup > 0)
     const most = Math.max(...rows.map(row => (paid ? row.markup : row.contracts)))
-    const width = Math.max(5, Math.min(WIDEST, columns - 55))
+    const width = Math.max(5, Math.min(WIDEST, columns - 57))
     const head = [
       'day'.padEnd(10),
       ...[
         ['contracts', 9],
         ['traders', 7],
         ['stake', 11],
-        ['markup', 9]
+        ['markup', 11]
       ].map(([name, size]) => String(name).padStart(Number(size)))
     ].join('  ')
     const lines = rows.map(row =>
@@ -45,15 +45,15 @@ export function drawDays({ data, complete, asOf, timezone }: Days, columns = pro
         row.day,
         String(row.contracts).padStart(9),
         String(row.traders).padStart(7),
-        row.stake.toFixed(2).padStart(11),
-        `${row.markup.toFixed(2)}${row.markupUnknown > 0 ? '?' : ''}`.padStart(9),
+        amount(row.stake).padStart(11),
+        `${amount(row.markup)}${row.markupUnknown > 0 ? '?' : ''}`.padStart(11),
         pc.cyan(bar((paid ? row.markup : row.contracts) / (most || 1), width))
       ]
         .join('  ')
         .trimEnd()
     )
     const sum = (of: 'contracts' | 'markup' | 'stake') => rows.reduce((total, row) => total + row[of], 0)
-    const total = `${sum('contracts')} contracts, stakes ${sum('stake').toFixed(2)}, markup ${sum('markup').toFixed(2)}`
+    const total = `${sum('contracts')} contracts, stakes ${amount(sum('stake'))}, markup ${amount(sum('markup'))}`
     return [
       `${pc.bold(currency ?? 'no currency')}  ${total}`,
       pc.dim(`${head}  ${paid ? 'markup' : 'contracts'}`),
@@ -62,6 +62,12 @@ export function drawDays({ data, complete, asOf, timezone }: Days, columns = pro
   })
   const unknown = complete ? '' : '; something is still unknown (? where a markup is)'
   return `${parts.join('\n\n')}\n\n${pc.dim(`days by ${timezone}, as of ${asOf}${unknown}`)}`
+}
+
+/** With cents, or as many decimals as an amount of a coin has. */
+function amount(value: number): string {
+  const cents = value.toFixed(2)
+  return Math.abs(Number(cents) - value) < 1e-9 ? cents : value.toFixed(8).replace(/0+$/, '')
 }
 
 function bar(share: number, width: number): string {

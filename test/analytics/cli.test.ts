@@ -1,6 +1,7 @@
 // The operator's view of analytics: days as bars, verification and repair, the check by samples, metric and doctor.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { drawDays } from '../../cli/analytics/bars.ts'
 import { readAnalyticsState } from '../../db/analytics/state.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
@@ -42,6 +43,19 @@ analytics('draws the last days, and has the same as JSON', async () => {
     data.reduce((sum: number, { contracts }: { contracts: number }) => sum + contracts, 0),
     5
   )
+})
+
+analytics('draws amounts of coins with their decimals', () => {
+  const sums = { contracts: 2, traders: 1, stake: 0.0000217, payout: 0, markup: 0.0000004, markupUnknown: 0 }
+  const drawn = drawDays({
+    partnerId: partner.partnerId,
+    timezone: 'UTC',
+    asOf: '2026-11-26T12:00:00.000Z',
+    complete: true,
+    data: [{ day: '2026-11-25', currency: 'BTC', ...sums }]
+  })
+  assert.match(drawn, 'BTC  2 contracts, stakes 0.0000217, markup 0.0000004')
+  assert.match(drawn, /2026-11-25 +2 +1 +0\.0000217 +0\.0000004 +█+/)
 })
 
 analytics('verifies, names what differs with exit code 1, and repairs it', async () => {
