@@ -41,7 +41,7 @@ export interface BotRow extends ListedBot {
 export const listedColumns = `b.id, b.partner_id, b.party_id, b.test, b.status, b.name, b.description, b.category,
   b.risk_level, b.strategy_type, b.supported_assets, b.screenshots, b.one_time_price, b.monthly_price, b.version,
   b.rating, b.rating_count, b.downloads, b.sales, b.subscribers, b.gross, b.net, b.created_at, b.updated_at, b.published_at,
-  coalesce(c.display_name, case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`
+  coalesce(nullif(c.display_name, ''), case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`
 
 /** Everything about a bot but its code. */
 export const botColumns = `${listedColumns}, b.long_description, b.demo_video_url`

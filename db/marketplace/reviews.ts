@@ -16,7 +16,7 @@ export interface ReviewRow {
 }
 
 const columns = `r.id, r.bot_id, r.party_id, r.rating, r.comment, r.created_at,
-  (select display_name from community_profiles c where c.party_id = r.party_id and c.is_public) as author_name`
+  (select nullif(display_name, '') from community_profiles c where c.party_id = r.party_id and c.is_public) as author_name`
 
 /** A page of a bot's reviews, newest first, and how many there are. Throws NOT_FOUND for a bot not in sight. */
 export async function listReviews(

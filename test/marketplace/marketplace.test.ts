@@ -260,6 +260,8 @@ reviews('show who wrote them only where a profile is public', async () => {
   assert.is(await authorAsSeen(), 'Verified buyer')
   await buyer.call(updateCommunityProfile, { body: { isPublic: true } })
   assert.is(await authorAsSeen(), 'Ann')
+  await buyer.call(updateCommunityProfile, { body: { displayName: '' } })
+  assert.is(await authorAsSeen(), 'Verified buyer')
 })
 
 reviews('and bots carry the name of a public profile, else the partner’s for its own bots', async () => {
@@ -269,6 +271,8 @@ reviews('and bots carry the name of a public profile, else the partner’s for i
   assert.is(await creatorAsSeen(), 'Makers Ltd')
   await maker.call(updateCommunityProfile, { body: { displayName: 'The Makers', isPublic: true } })
   assert.is(await creatorAsSeen(), 'The Makers')
+  await maker.call(updateCommunityProfile, { body: { displayName: '' } })
+  assert.is(await creatorAsSeen(), 'Makers Ltd')
 })
 
 reviews('refuse an id that PostgreSQL cannot read', async () => {
