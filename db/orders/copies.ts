@@ -24,13 +24,19 @@ const columns = `${valueColumns}, trader_id text, broker_account_id text, accoun
               app_id text, dialect text, phase text, client_order_id text, reply_channel text, copied_from text, follow_id text,
               raised_to_minimum boolean`
 
+// A copy's time to live begins with its leader's purchase, however long locks were waited for since: a tick contract is worthless
+// late.
+const drafts = `(select drafts.*, coalesce(l.sent_at, l.queued_at) as lives_from
+                   from jsonb_to_recordset(:values::jsonb) as drafts (${columns}) join orders l on l.id = drafts.copied_from
+                  order by drafts.partner_id, drafts.id) v`
+
 /**
  * Stores copies and their jobs at once; those that exist are left as they are. Halts are applied to them when they are
  * claimed. Returns how many were stored.
  */
-export async function storeCopies(db: Db, queue: Queue, drafts: CopyDraft[]): Promise<number> {
-  if (drafts.length === 0) return 0
-  const values = drafts.map(draft => ({
+export async function storeCopies(db: Db, queue: Queue, copies: CopyDraft[]): Promise<number> {
+  if (copies.length === 0) return 0
+  const values = copies.map(draft => ({
     ...valuesOf(draft),
     trader_id: draft.traderId,
     broker_account_id: draft.accountRowId,
@@ -47,7 +53,7 @@ export async function storeCopies(db: Db, queue: Queue, drafts: CopyDraft[]): Pr
   const stored = await rows<{ id: string }>(
     db,
     sql`with stored as (
-       ${insertFrom(`(select * from jsonb_to_recordset(:values::jsonb) as drafts (${columns}) order by partner_id, id) v`)}
+       ${insertFrom(drafts, { livesFrom: 'v.lives_from' })}
        returning o.id, o.account_id, o.phase
      ), enqueued as (${queue.enqueueing('order.copy', jobsOfStored)})
      select id from stored`,

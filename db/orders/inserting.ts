@@ -89,14 +89,17 @@ const hasFollowers = (traderId: string) =>
   `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.status in ('ACTIVE', 'PAUSED_MISMATCH')) is not distinct from ${traderId}`
 
 /**
- * SQL: when the time to live of an order is over that the statement queues, from its row of `valueColumns`. Counted from the statement's
- * start: it may wait for a lock before it gets to the row.
+ * SQL: when the time to live of an order is over that the statement queues, from its row of `valueColumns`. Counted from `livesFrom`, but
+ * never from later than the statement's start: it may wait for a lock before it gets to the row.
  */
-export const endOfLife = (row: string) =>
-  `least(statement_timestamp() + ${row}.ttl_ms * interval '1 millisecond', to_timestamp(${row}.ends_by / 1000))`
+export const endOfLife = (row: string, livesFrom = 'statement_timestamp()') =>
+  `least(least(${livesFrom}, statement_timestamp()) + ${row}.ttl_ms * interval '1 millisecond', to_timestamp(${row}.ends_by / 1000))`
 
-/** Inserts orders from the rows `v` of `source`, as SQL; those that exist are left as they are. Orders are `o` in RETURNING. */
-export const insertFrom = (source: string) =>
+/**
+ * Inserts orders from the rows `v` of `source`, as SQL; those that exist are left as they are. Their time to live begins at
+ * `livesFrom`, by default with the statement. Orders are `o` in RETURNING.
+ */
+export const insertFrom = (source: string, { livesFrom }: { livesFrom?: string } = {}) =>
   `insert into orders as o (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, currency,
            app_id, dialect, kind, client_order_id, request_hash, asset, contract_type, direction, multiplier, stake, duration,
            duration_unit, barrier, stop_loss, take_profit, phase, created_at, queued_at, expires_at, reply_channel, trace,
@@ -104,7 +107,7 @@ export const insertFrom = (source: string) =>
        select v.id, v.partner_id, v.trader_id, v.trader_external_id, v.broker_account_id, v.account_id, v.account_mode, v.currency,
               v.app_id, v.dialect, v.kind, v.client_order_id, decode(v.request_hash, 'hex'), v.asset, v.contract_type, v.direction,
               v.multiplier, v.stake, v.duration, v.duration_unit, v.barrier, v.stop_loss, v.take_profit, v.phase,
-              clock_timestamp(), clock_timestamp(), ${endOfLife('v')}, v.reply_channel, v.trace,
+              clock_timestamp(), clock_timestamp(), ${endOfLife('v', livesFrom)}, v.reply_channel, v.trace,
               v.copied_from, v.follow_id, v.raised_to_minimum,
               v.copied_from is null and ${hasFollowers('v.trader_id')}
          from ${source}

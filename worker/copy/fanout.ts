@@ -68,11 +68,9 @@ async function copyPart(
   const leaderId = leading.trader_id
   const end = upTo ?? (await planParts(trx, queue, { orderId, leaderId }))
   const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end, limit: PART })
-  // The time to live counts from the leader's own purchase: a tick contract is worthless late.
-  const ttlMs = Math.max(0, Math.round(config.orderTtlMs - Math.max(0, leading.age_ms)))
   const judged = candidates
     .filter(({ copied }) => !copied)
-    .map(candidate => judge(leading, candidate, { least, ttlMs }))
+    .map(candidate => judge(leading, candidate, { least, ttlMs: config.orderTtlMs }))
   const stored = await storeCopies(
     trx,
     queue,

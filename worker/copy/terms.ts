@@ -20,7 +20,7 @@ export interface Judged {
 /** What all copies of an order share. */
 export interface Copying {
   least: Least
-  /** How long a copy may wait to be placed. */
+  /** How long after the leader's purchase a copy may be placed. */
   ttlMs: number
 }
 
