@@ -2,6 +2,7 @@
 
 import {
   follow as begin,
+  findBetween,
   type LeaderRecord,
   listLeaders as list,
   listFollows,
@@ -73,7 +74,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
   tag: 'Copy trading',
   summary: 'Follow a leader',
   description:
-    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts have the same mode and currency (else 409). Following again takes the active account and its balance anew, updates the terms, and resumes a follow that was paused or stopped.',
+    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts have the same mode and currency (else 409), and are two (else 409). Of a leader of another partner orders are copied while the profile of that partner is public. Following again takes the active account and its balance anew, updates the terms, and resumes a follow that was paused or stopped.',
   auth: 'key',
   scope: 'copy:write',
   body: FollowRequest,
@@ -96,9 +97,12 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const [own] = await list(db, { partnerId: partner.partnerId, everywhere: false, leaderId })
     const [leader] = own ? [own] : await list(db, { partnerId: partner.partnerId, everywhere: true, leaderId })
     if (!leader) throw new ApiError('LEADER_NOT_FOUND')
-    await requireRoom(db, 'follows', trading.traderId)
     requireConnected(trading.account)
     const { id: accountRowId, accountId, accountMode } = trading.account
+    const { followed, sameAccount } = await findBetween(db, { traderId: trading.traderId, leaderId, accountId })
+    // Changing or resuming a follow needs no room.
+    if (!followed) await requireRoom(db, 'follows', trading.traderId)
+    if (sameAccount) throw new ApiError('CONFLICT', `The leader trades on account ${accountId} itself.`)
     checkAgreement(leader, trading.account)
     const { balance, currency } = await requestFromBroker<{ balance: string; currency: string }>(services, {
       partnerId: partner.partnerId,
@@ -149,7 +153,8 @@ export const unfollowLeader: Operation<{ body: UnfollowRequest }> = {
   path: '/v1/copy/unfollow',
   tag: 'Copy trading',
   summary: 'Stop following a leader',
-  description: 'Orders copied before stay open and settle by themselves.',
+  description:
+    "Copies that are open stay open and settle by themselves: the leader's closes and limits do not apply to them any more. Copies that wait to be bought fail; one that is at the broker at that moment may still open.",
   auth: 'key',
   scope: 'copy:write',
   body: UnfollowRequest,
@@ -158,7 +163,7 @@ export const unfollowLeader: Operation<{ body: UnfollowRequest }> = {
   errors: ['TRADER_NOT_FOUND', 'LEADER_NOT_FOUND'],
   async handle({ partner, body }, { db }) {
     const { traderId } = await getTrader(db, partner.partnerId, body.traderExternalId)
-    const stopped = await stop(db, { traderId, leaderId: body.leaderId })
+    const stopped = await db.transaction(trx => stop(trx, { traderId, leaderId: body.leaderId }))
     if (!stopped) throw new ApiError('LEADER_NOT_FOUND', 'This trader never followed that leader.')
     return presentFollow(stopped)
   }

@@ -165,9 +165,18 @@ const follow = {
       orderId: idField('ord', "The leader's order."),
       reason: {
         type: 'string',
-        enum: ['DRAWDOWN', 'MISMATCH', 'DISCONNECTED', 'PARTNER_INACTIVE', 'LEADER_CLOSED', 'TRADING_HALTED'],
+        enum: [
+          'DRAWDOWN',
+          'MISMATCH',
+          'DISCONNECTED',
+          'PARTNER_INACTIVE',
+          'LEADER_CLOSED',
+          'LEADER_PRIVATE',
+          'SAME_ACCOUNT',
+          'TRADING_HALTED'
+        ],
         description:
-          'DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. TRADING_HALTED: placing was halted.',
+          'DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. LEADER_PRIVATE: the leader belongs to another partner, whose profile is not public any more. SAME_ACCOUNT: the leader placed it on this very account. TRADING_HALTED: placing was halted.',
         examples: ['DRAWDOWN']
       },
       at: timestamp

@@ -6,9 +6,32 @@ import { backOffInSql } from '../platform/back-off.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
 
+/** Why a copy that waits is not bought any more. */
+const LEADER_CLOSED = 'The leader closed the order before this copy was bought.'
+const FOLLOW_STOPPED = 'The follow was stopped before this copy was bought.'
+
 /**
- * Closes the unfinished copies of an order whose follows have that option, after the follow `after`, at most `limit`: a
- * bought one is sold, one that still waits fails. Returns the last follow when there may be more.
+ * Why nobody wants to buy an order any more, as SQL; null where it is wanted. A copy that waits is failed by whoever closes the
+ * leader's order or stops the follow; one that was at a worker then may be given back and wait again.
+ */
+export const unwantedOf = (order: string) =>
+  `case when ${order}.follow_id is not null then (
+     select case when f.status = 'STOPPED' then '${FOLLOW_STOPPED}' when l.closed_early then '${LEADER_CLOSED}' end
+       from follows f left join orders l on l.id = ${order}.copied_from where f.id = ${order}.follow_id) end`
+
+/** Fails the copies of a follow that wait to be bought. `follow` is the condition that selects it. */
+export async function failWaiting(trx: Db, follow: string, bindings: Record<string, string>): Promise<void> {
+  await rows(
+    trx,
+    `update orders set phase = 'failed', error_code = 'CONFLICT', error_message = '${FOLLOW_STOPPED}'
+      where follow_id in (select id from follows where ${follow}) and phase in ('unproven', 'queued')`,
+    bindings
+  )
+}
+
+/**
+ * Closes the unfinished copies of an order whose follows go on and have that option, after the follow `after`, at most `limit`:
+ * a bought one is sold, one that still waits fails. Returns the last follow when there may be more.
  */
 export async function wishToClose(
   trx: Db,
@@ -17,16 +40,16 @@ export async function wishToClose(
   const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel' | 'phase'> & { follow_id: string; many: number }>(
     trx,
     `with copies as materialized (
-       select o.id, o.follow_id, f.mirror_closes
+       select o.id, o.follow_id, f.mirror_closes and f.status <> 'STOPPED' as mirrored
          from orders o join follows f on f.id = o.follow_id
         where o.copied_from = :orderId and o.follow_id > :after and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')
         order by o.follow_id limit :limit for no key update of o
      )
      update orders o
-        set close_at = case when o.phase not in ('unproven', 'queued') and c.mirror_closes then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
+        set close_at = case when o.phase not in ('unproven', 'queued') and c.mirrored then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
             phase = case when o.phase in ('unproven', 'queued') then 'failed' else o.phase end,
             error_code = case when o.phase in ('unproven', 'queued') then 'CONFLICT' else o.error_code end,
-            error_message = case when o.phase in ('unproven', 'queued') then 'The leader closed the order before this copy was bought.' else o.error_message end
+            error_message = case when o.phase in ('unproven', 'queued') then '${LEADER_CLOSED}' else o.error_message end
        from copies c where o.id = c.id
      returning o.id, o.reply_channel, o.phase, o.follow_id, (select count(*) from copies) as many`,
     { orderId, after, limit }

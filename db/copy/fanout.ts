@@ -11,6 +11,8 @@ export type SkipReason =
   | 'DISCONNECTED'
   | 'PARTNER_INACTIVE'
   | 'LEADER_CLOSED'
+  | 'LEADER_PRIVATE'
+  | 'SAME_ACCOUNT'
   | 'TRADING_HALTED'
 
 // Copying and closing of the copies of one order exclude each other: whichever comes second sees what the first one did.
@@ -26,15 +28,21 @@ export async function lockForClosing(trx: Db, orderId: string): Promise<void> {
   await rows(trx, `select pg_advisory_xact_lock(${LOCK})`, { orderId })
 }
 
-/** A leader's order with its age in ms since the purchase left, by the database's clock. */
-export type Leading = OrderRow & { age_ms: number }
+/** A condition: the partner's profile is public, so that its traders may be followed by those of other partners; as SQL. */
+export const showsItsTraders = (partner: string) =>
+  `exists (select from community_profiles s where s.party_id = ${partner} and s.partner_id = ${partner} and s.is_public)`
+
+/** A leader's order. */
+export type Leading = OrderRow & {
+  /** Its partner shows its traders to other partners, whose traders may follow them. */
+  shown_to_all: boolean
+}
 
 /** The order to copy; undefined where there is none. */
 export async function findLeading(trx: Db, orderId: string): Promise<Leading | undefined> {
   const [row] = await rows<Leading>(
     trx,
-    `select *, (extract(epoch from clock_timestamp() - coalesce(sent_at, queued_at)) * 1000)::float8 as age_ms
-       from orders where id = :orderId`,
+    `select o.*, ${showsItsTraders('o.partner_id')} as shown_to_all from orders o where o.id = :orderId`,
     { orderId }
   )
   return row
@@ -56,11 +64,18 @@ export async function partEnds(db: Db, { leaderId, size }: { leaderId: string; s
   return found.map(({ id }) => id)
 }
 
-/** The copies of a follow that are not over, of those that count for its limit, each with its price. */
+// What a copy of another application than its leader's may cost more until it is bought: somewhat more than worker/orders/stake.ts
+// lets it. Afterwards the price is known.
+const dearer = `case when c.app_id = l.app_id then 1 when c.contract_type like 'DIGIT%' then 1.4 else 1.1 end`
+
+/**
+ * The copies of a follow that are not over, of those that count for its limit, each with its price. The leader's order may be in
+ * the archive by then: a multiplier has no end of its own.
+ */
 export const unfinishedCopies = (follow: string) =>
-  `(select c.id, c.kind, c.stop_loss, c.new_stop_loss, c.limits_at, coalesce(c.buy_price, c.stake * l.buy_price / l.stake, c.stake) as price
-      from orders c join orders l on l.id = c.copied_from
-     where c.follow_id = ${follow}.id and c.phase in ('unproven', 'queued', 'sending', 'open', 'review') and c.queued_at >= ${follow}.since)`
+  `(select c.id, c.kind, c.stop_loss, c.new_stop_loss, c.limits_at, coalesce(c.buy_price, c.stake * l.buy_price / l.stake * ${dearer}, c.stake) as price
+      from orders c left join orders l on l.id = c.copied_from
+     where c.follow_id = ${follow}.id and c.phase in ('unproven', 'queued', 'sending', 'open', 'review') and c.created_at >= ${follow}.since)`
 
 /** What such a copy may lose; while its limits are being changed, the worse of both. */
 export const worstCase = (copy: string) =>
@@ -185,7 +200,7 @@ export async function addToFollows(trx: Db, copies: { orderId: string; followId:
   await rows(
     trx,
     `update follows f set pnl = f.pnl + s.pnl, since_pnl = f.since_pnl + s.since_pnl
-       from (select o.follow_id, sum(o.pnl) as pnl, coalesce(sum(o.pnl) filter (where o.queued_at >= g.since), 0) as since_pnl
+       from (select o.follow_id, sum(o.pnl) as pnl, coalesce(sum(o.pnl) filter (where o.created_at >= g.since), 0) as since_pnl
                from orders o join follows g on g.id = o.follow_id where o.id = any(:orderIds) group by o.follow_id) s
       where f.id = s.follow_id`,
     { orderIds: copies.map(({ orderId }) => orderId) }

@@ -4,7 +4,8 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from '../traders/days.ts'
-import type { SkipReason } from './fanout.ts'
+import { failWaiting } from './closing.ts'
+import { type SkipReason, showsItsTraders } from './fanout.ts'
 
 const RECORD_TRADES = 10
 
@@ -45,7 +46,7 @@ export async function listLeaders(
   }
 ): Promise<LeaderRecord[]> {
   const whose = everywhere
-    ? `p.id in (select partner_id from community_profiles where party_id = partner_id and is_public)
+    ? `${showsItsTraders('p.id')}
        and (p.test_of is null) = (select test_of is null from partners where id = :partnerId)`
     : 'p.id = :partnerId'
   const partners =
@@ -161,20 +162,53 @@ export async function follow(
   return row as FollowRecord
 }
 
-/** Stops a follow; undefined when there is none. A stopped one stays as it is. */
+/**
+ * Stops a follow, and fails its copies that wait to be bought; undefined when there is none. A stopped one stays as it is.
+ * Copies that are at the broker already are left alone.
+ */
 export async function unfollow(
-  db: Db,
+  trx: Db,
   { traderId, leaderId }: { traderId: string; leaderId: string }
 ): Promise<FollowRecord | undefined> {
+  const mine = 'trader_id = :traderId and leader_id = :leaderId'
+  // Orders before follows, as where copies are closed; copying under way is waited for by the update of the follow.
+  await rows(
+    trx,
+    `select id from orders where follow_id in (select id from follows where ${mine}) and phase in ('unproven', 'queued')
+      order by id for no key update`,
+    { traderId, leaderId }
+  )
+  await rows(trx, `update follows set status = 'STOPPED' where ${mine}`, { traderId, leaderId })
+  await failWaiting(trx, mine, { traderId, leaderId })
   const [row] = await rows<FollowRecord>(
-    db,
-    `with f as (
-       update follows set status = 'STOPPED' where trader_id = :traderId and leader_id = :leaderId returning *
-     )
-     select ${columns} from f ${withAccount}`,
+    trx,
+    `select ${columns} from follows f ${withAccount} where f.trader_id = :traderId and f.leader_id = :leaderId`,
     { traderId, leaderId }
   )
   return row
+}
+
+/** What there is between a trader that is to follow with an account, and the leader. */
+interface Between {
+  /** There is a follow, perhaps a stopped one. */
+  followed: boolean
+  /** The leader's active account is the same one at the broker. */
+  sameAccount: boolean
+}
+
+/** Reads what there is between a trader that is to follow with an account, and the leader. */
+export async function findBetween(
+  db: Db,
+  pair: { traderId: string; leaderId: string; accountId: string }
+): Promise<Between> {
+  const [found] = await rows<Between>(
+    db,
+    `select exists (select from follows where trader_id = :traderId and leader_id = :leaderId) as followed,
+            exists (select from traders t join broker_accounts a on a.id = t.active_account_id
+                     where t.id = :leaderId and a.account_id = :accountId) as "sameAccount"`,
+    pair
+  )
+  return found as Between
 }
 
 interface FollowStandingRecord extends FollowRecord {
@@ -183,14 +217,14 @@ interface FollowStandingRecord extends FollowRecord {
   drawdownPct: string | null
 }
 
-/** A trader's follows with their states, newest first, at most 200. */
+/** A trader's follows with their states, newest first: all of them, since `follows` is bounded by as many (db/platform/bounds.ts). */
 export async function listFollows(db: Db, traderId: string): Promise<FollowStandingRecord[]> {
   return rows<FollowStandingRecord>(
     db,
     `select ${columns}, (select count(*)::int from ${allOrders} o where o.follow_id = f.id) as "copiedOrders", f.pnl,
             case when f.base_balance > 0 then round(100 * greatest(0, -f.since_pnl) / f.base_balance, 2) end as "drawdownPct"
        from follows f ${withAccount}
-      where f.trader_id = :traderId order by f.created_at desc, f.id desc limit 200`,
+      where f.trader_id = :traderId order by f.created_at desc, f.id desc limit 1000`,
     { traderId }
   )
 }

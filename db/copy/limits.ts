@@ -58,8 +58,8 @@ export interface CopyToChange extends ContractLimits {
 }
 
 /**
- * Locks the unfinished multiplier copies of an order that do not follow its change `version` yet, after the follow `after`,
- * at most `limit`, and their follows: until `trx` ends nothing else is copied for these.
+ * Locks the unfinished multiplier copies of an order that do not follow its change `version` yet and whose follow was not stopped,
+ * after the follow `after`, at most `limit`, and their follows: until `trx` ends nothing else is copied for these.
  */
 export async function takeCopiesToChange(
   trx: Db,
@@ -70,6 +70,7 @@ export async function takeCopiesToChange(
     trx,
     `select id, follow_id from orders
       where copied_from = :orderId and follow_id > :after and limits_version < :version and kind = 'MULTIPLIER'
+        and not exists (select from follows f where f.id = orders.follow_id and f.status = 'STOPPED')
         and phase in ('unproven', 'queued', 'sending', 'open', 'review')
       order by follow_id limit :limit for no key update`,
     range

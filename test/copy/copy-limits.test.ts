@@ -4,7 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { followLeader, listMyFollows } from '../../api/copy.ts'
+import { followLeader, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { getOrder } from '../../api/orders/by-id.ts'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -108,6 +108,20 @@ limits('are set on its copies at the broker, scaled, and shown for both', async 
   // Its copies have what they require: nothing is left to do, however often it is checked.
   const { limits_version: version } = await db('orders').where({ id: order.orderId }).first()
   assert.is(version, 2)
+})
+
+limits('are not set on the copies of a follow that was stopped', async () => {
+  const { leader, follower, order, copy } = await copied({ stopLoss: 60 })
+  const stopped = await partner.makeTrader()
+  await follow(stopped, leader, { riskPct: 50 })
+  await db.transaction(trx => harness.services.queue.enqueue(trx, 'copy.fanout', [{ orderId: order.orderId }]))
+  await copyOf(stopped, order)
+  const body = { traderExternalId: stopped.traderExternalId, leaderId: leader.traderId }
+  assert.is((await partner.call(unfollowLeader, { body })).status, 200)
+  await changeAtBroker(leader, order.brokerOrderId, { stopLoss: 40, takeProfit: 90 })
+  await copyHas(follower, copy.orderId, [20, 45])
+  const row = await db('orders').where({ trader_id: stopped.traderId }).first()
+  assert.equal([row.limits_version, row.limits_at, limitsOf(stopped)], [0, null, '30 '])
 })
 
 decided('are set once the purchase of a copy is no longer in doubt, the last ones alone', async () => {

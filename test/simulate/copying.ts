@@ -12,8 +12,11 @@ const NARROW_BASE = 60
 const NARROW_PCT = 20
 const WIDE_BASE = 1_000_000
 
-/** Makes the follows; every third has a narrow limit, every fifth does not mirror closes. */
+/** Makes the follows, also across partners; every third has a narrow limit, every fifth does not mirror closes. */
 export const makeFollows = `
+  with shown as (
+    insert into community_profiles (party_id, partner_id, is_public) select id, id, true from partners
+  )
   insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance,
                        broker_account_id, account_id, account_mode, currency, mirror_closes)
   select replace(f.id, 'acc_', 'fol_'), f.partner_id, f.trader_id, t.external_id, l.trader_id, 50 + 25 * (f.place % 5),

@@ -25,10 +25,10 @@ const orderGuards: TestedGuard[] = [
     edits: [
       edit(
         claiming,
-        `(select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id for update skip locked) m
+        `(select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then not \${isOver('m')} end
           and (m.not_before is null or m.not_before <= clock_timestamp())`,
-        '(select o.id, o.partner_id, o.app_id, o.asset from orders o where o.id = h.id) m where true'
+        '(select o.id, o.partner_id, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id) m where true'
       )
     ],
     test: 'test/orders/placing.test.ts'
@@ -208,6 +208,16 @@ const orderGuards: TestedGuard[] = [
     name: 'a follow whose loss passed its limit is paused',
     edits: [edit('db/copy/fanout.ts', '-since_pnl >= base_balance * max_drawdown_pct / 100', 'since_pnl is null')],
     test: 'test/copy/copy.test.ts'
+  },
+  {
+    name: 'no copy is claimed whose follow was stopped or whose leader closed',
+    edits: [edit(claiming, `and ${'$'}{unwantedOf('m')} is null`, '')],
+    test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: "a copy's time to live begins with its leader's purchase",
+    edits: [edit('db/orders/copies.ts', 'coalesce(l.sent_at, l.queued_at)', 'clock_timestamp()')],
+    test: 'test/copy/copy-changes.test.ts'
   },
   // A simulation finds these two, but takes tens of thousands of lives.
   {

@@ -5,6 +5,8 @@ import type { CopyToChange } from '../../db/copy/limits.ts'
 import type { CopyDraft } from '../../db/orders/copies.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import type { Least } from '../broker/port.ts'
+import { ceilingOf } from '../orders/stake.ts'
+import { contractOf } from '../orders/terms.ts'
 
 // The broker's minimums in USD, by its documents: used where its quote has none.
 const LEAST_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
@@ -34,11 +36,14 @@ export function judge(leading: Leading, candidate: CopyCandidate, { least, ttlMs
     reason
   })
   if (leading.closed_early) return { decided: decided(candidate.status, 'LEADER_CLOSED') }
+  if (leading.partner_id !== candidate.partnerId && !leading.shown_to_all)
+    return { decided: decided(candidate.status, 'LEADER_PRIVATE') }
+  if (leading.account_id === candidate.accountId) return { decided: decided(candidate.status, 'SAME_ACCOUNT') }
   if (!agree(leading, candidate)) return { decided: decided('PAUSED_MISMATCH', 'MISMATCH') }
   if (!candidate.partnerActive) return { decided: decided('ACTIVE', 'PARTNER_INACTIVE') }
   if (candidate.halted) return { decided: decided('ACTIVE', 'TRADING_HALTED') }
   if (!candidate.connected) return { decided: decided('ACTIVE', 'DISCONNECTED') }
-  const terms = scale(leading, candidate.riskPct, least)
+  const terms = termsFor(leading, candidate, least)
   const limit = new Big(candidate.baseBalance).times(candidate.maxDrawdownPct).div(100)
   if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {
     // Open copies may still win; what is lost already is lost.
@@ -89,6 +94,19 @@ export function scale(leading: Scaled, riskPct: string, bounds: Least): CopyTerm
   const limits = scaleLimits(leading, stake, bounds)
   const worstCase = worstOf(limits, inAccount(leading, stake.toFixed()))
   return { stake: stake.toFixed(), ...limits, raisedToMinimum, worstCase }
+}
+
+/**
+ * The terms of a copy for its follow. What another application than the leader's charges beside the stake is not known before the
+ * purchase: the worst case has the most that the purchase may cost.
+ */
+function termsFor(leading: Leading, { appId, riskPct }: CopyCandidate, bounds: Least): CopyTerms {
+  const terms = scale(leading, riskPct, bounds)
+  if (appId === leading.app_id) return terms
+  const { stake, stake_in_account: inAccount } = leading
+  const amount =
+    inAccount === null ? terms.stake : new Big(terms.stake).times(inAccount).div(stake).toFixed(digitsOf(inAccount))
+  return { ...terms, worstCase: worstOf(terms, new Big(ceilingOf({ ...contractOf(leading), stake: amount }))) }
 }
 
 /** A leader's limits for a copy's stake in USD. A stop loss covers the commission at least. */

@@ -4940,10 +4940,10 @@ export interface components {
                 /** @description The leader's order. */
                 orderId: string;
                 /**
-                 * @description DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. TRADING_HALTED: placing was halted.
+                 * @description DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. LEADER_PRIVATE: the leader belongs to another partner, whose profile is not public any more. SAME_ACCOUNT: the leader placed it on this very account. TRADING_HALTED: placing was halted.
                  * @enum {string}
                  */
-                reason: "DRAWDOWN" | "MISMATCH" | "DISCONNECTED" | "PARTNER_INACTIVE" | "LEADER_CLOSED" | "TRADING_HALTED";
+                reason: "DRAWDOWN" | "MISMATCH" | "DISCONNECTED" | "PARTNER_INACTIVE" | "LEADER_CLOSED" | "LEADER_PRIVATE" | "SAME_ACCOUNT" | "TRADING_HALTED";
             } | null;
             /** @description Identifier of the leader. */
             leaderId: string;
@@ -5015,10 +5015,10 @@ export interface components {
                 /** @description The leader's order. */
                 orderId: string;
                 /**
-                 * @description DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. TRADING_HALTED: placing was halted.
+                 * @description DRAWDOWN: it did not fit into maxDrawdownPct. MISMATCH: the accounts differ in mode or currency. DISCONNECTED: the broker refused the token. PARTNER_INACTIVE: the plan is unpaid or suspended. LEADER_CLOSED: the leader had closed it already. LEADER_PRIVATE: the leader belongs to another partner, whose profile is not public any more. SAME_ACCOUNT: the leader placed it on this very account. TRADING_HALTED: placing was halted.
                  * @enum {string}
                  */
-                reason: "DRAWDOWN" | "MISMATCH" | "DISCONNECTED" | "PARTNER_INACTIVE" | "LEADER_CLOSED" | "TRADING_HALTED";
+                reason: "DRAWDOWN" | "MISMATCH" | "DISCONNECTED" | "PARTNER_INACTIVE" | "LEADER_CLOSED" | "LEADER_PRIVATE" | "SAME_ACCOUNT" | "TRADING_HALTED";
             } | null;
             /** @description Identifier of the leader. */
             leaderId: string;

@@ -1,0 +1,315 @@
+// What changes between a leader's order and the purchase of its copies, or afterwards: the follow is stopped, the leader closes,
+// its partner shows its traders no more, locks are waited for. And what a follow may be at all.
+import { randomUUID } from 'node:crypto'
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { updateCommunityProfile } from '../../api/community/community.ts'
+import { followLeader, listMyFollows, unfollowLeader } from '../../api/copy.ts'
+import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
+import { rows } from '../../db/postgres/connection.ts'
+import { fanOut } from '../../worker/copy/fanout.ts'
+import { CopyPace } from '../../worker/copy/pace.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
+import { startTestWorker } from '../support/processes.ts'
+
+const simulator = await startSimulator({ tickMs: 20, seed: 23, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
+const { db } = harness.services
+await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+/** A trader with a record long enough to lead. */
+async function makeLeader(owner = partner, options: { accountId?: string } = {}): Promise<TestTrader> {
+  const leader = await owner.makeTrader(options)
+  await insertOrderRows(db, leader, { count: 10 })
+  return leader
+}
+
+const follow = (
+  { traderExternalId }: TestTrader,
+  { traderId: leaderId }: TestTrader,
+  { owner = partner, ...terms }: { owner?: TestPartner; [term: string]: unknown } = {}
+) => owner.call(followLeader, { body: { traderExternalId, leaderId, maxDrawdownPct: 90, ...terms } })
+const unfollow = ({ traderExternalId }: TestTrader, { traderId: leaderId }: TestTrader) =>
+  partner.call(unfollowLeader, { body: { traderExternalId, leaderId } })
+const standing = async ({ traderExternalId }: TestTrader, owner = partner) =>
+  (await owner.call(listMyFollows, { query: { traderExternalId } })).body.data[0]
+const common = ({ traderExternalId }: TestTrader) => ({ traderExternalId, clientOrderId: randomUUID(), asset: 'R_100' })
+const placeBinary = async (trader: TestTrader, owner = partner): Promise<{ orderId: string }> =>
+  (
+    await owner.call(placeBinaryOrder, {
+      body: { ...common(trader), contractType: 'CALL', stake: 10, duration: 5, durationUnit: 'm' }
+    })
+  ).body
+const placeMultiplier = async (trader: TestTrader): Promise<{ orderId: string }> =>
+  (
+    await partner.call(placeMultiplierOrder, {
+      body: { ...common(trader), direction: 'up', stake: 10, multiplier: 40 }
+    })
+  ).body
+const close = ({ orderId }: { orderId: string }) => partner.call(closeMultiplierOrder, { params: { orderId } })
+const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+const copiesOf = async ({ traderExternalId }: TestTrader, owner = partner) =>
+  (await owner.call(listOrders, { query: { traderExternalId } })).body.data.filter(
+    (entry: { copiedFrom: string | null }) => entry.copiedFrom
+  )
+const copyOf = (follower: TestTrader, { orderId }: { orderId: string }, status = 'OPEN', owner = partner) =>
+  until(
+    `the ${status} copy`,
+    async () => {
+      const copy = (await copiesOf(follower, owner)).find((each: { copiedFrom: string }) => each.copiedFrom === orderId)
+      return copy?.status === status && copy
+    },
+    20_000
+  )
+const fannedOut = () =>
+  until('the fan-outs', async () => {
+    const [left] = await rows(db, `select 1 from pgboss.job where name = 'copy.fanout' and state <= 'active'`)
+    return !left
+  })
+
+/** Keeps an account busy with an order in doubt; `free` ends that. */
+async function busy(trader: TestTrader): Promise<{ free(): Promise<void> }> {
+  await insertOrderRows(db, trader, { phase: 'open' })
+  await db.raw(
+    `update orders set phase = 'sending', sent_at = now(), permit_until = now(), expires_at = now() + interval '1 minute',
+        resolve_at = now() + interval '1 hour' where trader_id = ? and copied_from is null`,
+    [trader.traderId]
+  )
+  return {
+    async free() {
+      await db.raw(
+        `update orders set phase = 'failed', error_code = 'INVALID_CONTRACT' where trader_id = ? and copied_from is null`,
+        [trader.traderId]
+      )
+    }
+  }
+}
+
+const stopping = suite('a follow that is stopped')
+
+stopping('has the copies failed that wait to be bought', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const { free } = await busy(follower)
+  const order = await placeBinary(leader)
+  await copyOf(follower, order, 'PENDING')
+  const { body } = await unfollow(follower, leader)
+  assert.equal([body.status, body.openCopies], ['STOPPED', 0])
+  const copy = await copyOf(follower, order, 'FAILED')
+  assert.equal(copy.error, { error: 'CONFLICT', message: 'The follow was stopped before this copy was bought.' })
+  await free()
+  assert.equal(contractsOf(follower), [])
+})
+
+stopping('has no copy bought that was at a worker then, and was given back', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const { free } = await busy(follower)
+  const order = await placeBinary(leader)
+  await copyOf(follower, order, 'PENDING')
+  await db('follows').where({ leader_id: leader.traderId }).update({ status: 'STOPPED' })
+  await free()
+  const copy = await copyOf(follower, order, 'FAILED')
+  assert.is(copy.error.message, 'The follow was stopped before this copy was bought.')
+  assert.equal(contractsOf(follower), [])
+})
+
+stopping('is not held up by a copy that nobody wants: the next order of its account is bought', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const { free } = await busy(follower)
+  const order = await placeBinary(leader)
+  const copy = await copyOf(follower, order, 'PENDING')
+  await db('orders').where({ id: order.orderId }).update({ closed_early: true })
+  const own = placeBinary(follower)
+  await copyOf(follower, order, 'FAILED')
+  await free()
+  await own
+  const row = await db('orders').where({ id: copy.orderId }).first()
+  assert.equal([row.phase, row.error_code], ['failed', 'CONFLICT'])
+  assert.is(row.error_message, 'The leader closed the order before this copy was bought.')
+  assert.is(contractsOf(follower).length, 1)
+})
+
+stopping('leaves open copies open, also when the leader closes', async () => {
+  const [leader, follower, other] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
+  for (const each of [follower, other]) await follow(each, leader)
+  const order = await placeMultiplier(leader)
+  for (const each of [follower, other]) await copyOf(each, order)
+  assert.is((await unfollow(follower, leader)).body.openCopies, 1)
+  await close(order)
+  await copyOf(other, order, 'CLOSED')
+  const row = await db('orders').where({ trader_id: follower.traderId }).first()
+  assert.equal([row.phase, row.close_at], ['open', null])
+  // Following again takes its copies back.
+  const next = await placeMultiplier(leader)
+  await follow(follower, leader)
+  assert.ok(next.orderId)
+})
+
+const late = suite('the time to live of a copy')
+
+late('counts from the purchase of its leader, however long the follow was locked', async () => {
+  // No worker: this test is it.
+  const { services, makePartner } = await openHarness()
+  const own = await makePartner()
+  const [leader, follower] = [await own.makeTrader(), await own.makeTrader()]
+  await insertOrderRows(services.db, leader, { phase: 'open' })
+  const { id: orderId } = await services.db('orders').where({ trader_id: leader.traderId }).first('id')
+  await services.db.raw(
+    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
+     select 'fol_' || substr(id, 5), partner_id, id, external_id, ?, 50, 90, 'ACTIVE', 10000 from traders where id = ?`,
+    [leader.traderId, follower.traderId]
+  )
+  await services.db.raw('update orders set sent_at = clock_timestamp() where id = ?', [orderId])
+  await services.queue.enqueue(services.db, 'copy.fanout', [{ orderId }])
+  const brokers = {
+    of: () => ({ market: () => ({ leastOf: async () => ({ stake: null, stopLoss: null, takeProfit: null }) }) })
+  }
+  const worker = { ...services, worker: 'worker', clock: systemClock, brokers } as unknown as WorkerServices
+  const holder = await services.db.transaction()
+  await holder('follows').where({ leader_id: leader.traderId }).forUpdate().select('id')
+  const fanning = fanOut(worker, new CopyPace(systemClock))
+  await until('the wait for the lock', async () => {
+    const { rows: waiting } = await services.db.raw(
+      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    )
+    return waiting.length > 0
+  })
+  // As if the lock were waited for as long as an order lives.
+  await services.db.raw(`update orders set sent_at = sent_at - interval '1 minute' where id = ?`, [orderId])
+  await holder.rollback()
+  await fanning
+  const [copy] = await services.db('orders').where({ copied_from: orderId }).select('expires_at', 'created_at')
+  assert.ok(copy.expires_at < copy.created_at, `${copy.expires_at} ${copy.created_at}`)
+})
+
+const limits = suite('what counts for the limit of a follow')
+
+limits('are the copies that were stored since it began anew, also where their accounts were opened later', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  const { body } = await follow(follower, leader)
+  const order = await placeMultiplier(leader)
+  const copy = await copyOf(follower, order)
+  await db.raw(
+    `update orders set created_at = f.since - interval '1 second', queued_at = f.since + interval '1 second'
+       from follows f where f.id = orders.follow_id and orders.id = ?`,
+    [copy.orderId]
+  )
+  await close(order)
+  const { pnl } = await copyOf(follower, order, 'CLOSED')
+  const row = await db('follows').where({ id: body.followId }).first()
+  assert.equal([Number(row.pnl), Number(row.since_pnl)], [pnl, 0])
+})
+
+limits('are also open copies whose leader’s order is in the archive', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader, { maxDrawdownPct: 50, mirrorCloses: false })
+  await db('follows').where({ leader_id: leader.traderId }).update({ base_balance: '30' })
+  const order = await placeMultiplier(leader)
+  await copyOf(follower, order)
+  await close(order)
+  await db('orders').where({ id: order.orderId }).delete()
+  // 10 of 15 are at risk.
+  await placeMultiplier(leader)
+  await fannedOut()
+  const { copiedOrders, skippedCopies, lastSkipped } = await standing(follower)
+  assert.equal([copiedOrders, skippedCopies, lastSkipped?.reason], [1, 1, 'DRAWDOWN'])
+})
+
+const across = suite('a leader of another partner')
+
+/** A leader of a public partner, and a trader of another one, whose application is another one. */
+async function apart() {
+  const [theirs, mine] = [await harness.makePartner(), await harness.makePartner()]
+  await db('partners').where({ id: mine.partnerId }).update({ broker_app_id: '9' })
+  await theirs.call(updateCommunityProfile, { body: { isPublic: true } })
+  const [leader, follower] = [await makeLeader(theirs), await mine.makeTrader()]
+  return { theirs, mine, leader, follower }
+}
+
+across('is not copied any more once its partner is not public, until it is again', async () => {
+  const { theirs, mine, leader, follower } = await apart()
+  const beside = await theirs.makeTrader()
+  await follow(follower, leader, { owner: mine })
+  await follow(beside, leader, { owner: theirs })
+  await theirs.call(updateCommunityProfile, { body: { isPublic: false } })
+  const hidden = await placeBinary(leader, theirs)
+  await copyOf(beside, hidden, 'OPEN', theirs)
+  const { status, skippedCopies, lastSkipped } = await standing(follower, mine)
+  assert.equal([status, skippedCopies, lastSkipped.reason], ['ACTIVE', 1, 'LEADER_PRIVATE'])
+  assert.equal(contractsOf(follower), [])
+  await theirs.call(updateCommunityProfile, { body: { isPublic: true } })
+  await copyOf(follower, await placeBinary(leader, theirs), 'OPEN', mine)
+})
+
+across('has the most counted for its copies that their application may charge beside the stake', async () => {
+  const { theirs, mine, leader, follower } = await apart()
+  await follow(follower, leader, { owner: mine, maxDrawdownPct: 50 })
+  const base = (base_balance: string) => db('follows').where({ leader_id: leader.traderId }).update({ base_balance })
+  await base('21')
+  await placeBinary(leader, theirs)
+  await fannedOut()
+  assert.is((await standing(follower, mine)).lastSkipped?.reason, 'DRAWDOWN')
+  // 3 % of a payout of 20, and a cent.
+  await base('21.22')
+  await copyOf(follower, await placeBinary(leader, theirs), 'OPEN', mine)
+})
+
+across('cannot be followed by another trader with the same account at the broker', async () => {
+  const { theirs, mine, leader } = await apart()
+  const same = await mine.makeTrader({ accountId: leader.accountId })
+  const refused = await follow(same, leader, { owner: mine })
+  assert.equal([refused.status, refused.body.error], [409, 'CONFLICT'])
+  assert.is(refused.body.message, `The leader trades on account ${leader.accountId} itself.`)
+  // Nor is what it places on the account of a follower.
+  const follower = await theirs.makeTrader()
+  await follow(follower, leader, { owner: theirs })
+  const { traderExternalId } = leader
+  const accounts = [
+    { accountId: follower.accountId, token: `sim-${follower.accountId}`, accountMode: 'DEMO' as const, currency: 'USD' }
+  ]
+  await theirs.call(exchangeTokens, { body: { traderExternalId, accounts } })
+  await theirs.call(activateAccount, { body: { traderExternalId, accountId: follower.accountId } })
+  await placeBinary(leader, theirs)
+  await fannedOut()
+  assert.is((await standing(follower, theirs)).lastSkipped?.reason, 'SAME_ACCOUNT')
+  assert.is(contractsOf(follower).length, 1)
+})
+
+const many = suite('the most follows that a trader may have')
+
+many('can be changed and are all listed, and one more is refused', async () => {
+  const [leader, last, follower] = [await makeLeader(), await makeLeader(), await partner.makeTrader()]
+  const { body } = await follow(follower, leader)
+  await db.raw(
+    `with leaders as (
+       insert into traders (id, partner_id, external_id, active_account_id, connected_at)
+       select left(id, 20) || lpad(n::text, 10, '0'), partner_id, external_id || n, active_account_id, connected_at
+         from traders, generate_series(2, 1000) n where id = ? returning *
+     )
+     insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
+     select 'fol_' || substr(l.id, 5), l.partner_id, f.id, f.external_id, l.id, 50, 90, 'ACTIVE', 100 from leaders l, traders f where f.id = ?`,
+    [leader.traderId, follower.traderId]
+  )
+  const refused = await follow(follower, last)
+  assert.equal([refused.status, refused.body.error], [409, 'LIMIT_REACHED'])
+  const changed = await follow(follower, leader, { riskPct: 10 })
+  assert.equal([changed.status, changed.body.followId, changed.body.riskPct], [200, body.followId, 10])
+  const { traderExternalId } = follower
+  const { data } = (await partner.call(listMyFollows, { query: { traderExternalId } })).body
+  assert.is(data.length, 1000)
+})
+
+many.after(closeAll)
+for (const tests of [stopping, late, limits, across, many]) tests.run()
