@@ -44,7 +44,7 @@ export interface Batched {
 // A clock that runs slower than the database's is compared with it anew.
 const COMPARED_AGAIN_MS = 60_000
 
-/** The database's clock, as answers of the database have shown it. */
+/** The database's clock, as its responses have shown it. */
 function openDatabaseTime() {
   /** How far the database's clock is ahead of this process's monotonic one at least: an answer takes time. */
   let known: { offsetMs: number; at: number } | undefined

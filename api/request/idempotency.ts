@@ -5,62 +5,12 @@ import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
-import {
-  freeKey,
-  type HeldKey,
-  holdOnToKeys,
-  keepResponse,
-  LEASE_SECONDS,
-  takeKey
-} from '../../db/platform/idempotency.ts'
-import type { Log } from '../../db/platform/log.ts'
-import type { Db } from '../../db/postgres/connection.ts'
+import { freeKey, type HeldKey, keepResponse, takeKey } from '../../db/platform/idempotency.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 import type { ApiServices, Caller, Operation } from '../operation.ts'
 import { Reply } from './respond.ts'
 
 const KEY = /^[\x21\x23-\x5b\x5d-\x7e]{8,64}$/
-// A statement that is late once or twice costs no request its key.
-const HOLD_ON_MS = (LEASE_SECONDS * 1000) / 4
-// Keys in one statement.
-const HELD_AT_ONCE = 500
-
-/** The keys of the requests that run in this process. */
-export interface HeldKeys {
-  /** Holds on to a key until the returned function is called. */
-  hold(held: HeldKey): () => void
-  close(): void
-}
-
-/** Keeps the leases of keys whose requests run here, however long they run; those of a process that died end by themselves. */
-export function openHeldKeys({ db, log }: { db: Db; log: Log }): HeldKeys {
-  const running = new Set<HeldKey>()
-  let writing = false
-
-  async function holdOn(): Promise<void> {
-    const all = [...running]
-    for (let from = 0; from < all.length; from += HELD_AT_ONCE)
-      await holdOnToKeys(db, all.slice(from, from + HELD_AT_ONCE))
-  }
-
-  const timer = setInterval(() => {
-    if (writing || running.size === 0) return
-    writing = true
-    holdOn()
-      .catch((error: unknown) => log.warn({ err: error }, 'idempotency keys could not be held on to'))
-      .finally(() => {
-        writing = false
-      })
-  }, HOLD_ON_MS)
-  timer.unref()
-  return {
-    hold(held) {
-      running.add(held)
-      return () => void running.delete(held)
-    },
-    close: () => clearInterval(timer)
-  }
-}
 
 /** Whether the operation honours the header: all that change something do, but placing orders, which has its clientOrderId. */
 export function takesKey(row: Operation): boolean {

@@ -24,7 +24,7 @@ const REPORTED_AFTER = `interval '2 hours'`
 const GIVEN_UP_AFTER = `interval '8 days'`
 const AGAIN_AFTER = `interval '1 hour'`
 const MOST_MISSING = 100
-// A sum in US dollars is that of all currencies together: it stands beside ours where we have no other.
+// A sum in US dollars is that of all currencies together: it is compared with ours where we have no other.
 const comparable = `(:listed or c.currency = 'USD' and not exists (select from our_sums where currency <> 'USD'))`
 const dayStart = ":day::date::timestamp at time zone 'UTC'"
 

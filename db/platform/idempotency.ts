@@ -12,7 +12,7 @@ import type { Vault } from './crypto.ts'
 
 /** How long a response is kept. */
 const KEPT_HOURS = 24
-/** How long the key of a request is taken after its process was last heard of. */
+/** How long a key stays taken after its process last held on to it. */
 export const LEASE_SECONDS = 5
 
 interface KeptResponse {

@@ -107,7 +107,7 @@ export async function openLimits(options: {
     try {
       return await run(limiter.shared)
     } catch (error) {
-      // That is how a limiter says that the limit is reached.
+      // A limiter throws this where the limit is reached.
       if (error instanceof RateLimiterRes) throw error
       shared.failed(error)
       return run(limiter.memory)
