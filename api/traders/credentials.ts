@@ -50,15 +50,17 @@ export const changePassword: Operation<{ body: PasswordChange }> = {
     const { traderId, sessionId } = trader as SessionTrader
     await refuseCommon(body.newPassword, '/body/newPassword')
     const guess = { what: 'password', partnerId, subject: traderId, endUserIp, signal } as const
-    const right = await guarded(guess, services, async () => {
+    const replaced = await guarded(guess, services, async () => {
       const login = await findLoginById(services.db, partnerId, traderId)
-      return (await isPassword(partnerId, login?.passwordHash, body.currentPassword)) || undefined
+      return (await isPassword(partnerId, login?.passwordHash, body.currentPassword)) ? login?.passwordHash : undefined
     })
-    if (!right) throw new ApiError('INVALID_CREDENTIALS', WRONG)
+    if (!replaced) throw new ApiError('INVALID_CREDENTIALS', WRONG)
     const passwordHash = await hashPassword(partnerId, body.newPassword)
+    // Only that password is replaced: a reset that ended while the two were hashed must not be undone by who knew the old one.
     const sessionsEnded = await services.db.transaction(trx =>
-      replacePassword(trx, { traderId, passwordHash, keptSessionId: sessionId })
+      replacePassword(trx, { traderId, passwordHash, replaced, keptSessionId: sessionId })
     )
+    if (sessionsEnded === undefined) throw new ApiError('INVALID_CREDENTIALS', WRONG)
     return { traderId, sessionsEnded }
   }
 }
@@ -107,7 +109,7 @@ export const confirmPassword: Operation<{ body: NewPassword }> = {
     const passwordHash = await hashPassword(partnerId, body.newPassword)
     return db.transaction(async trx => {
       if (!(await takeReset(trx, pepper, body.resetToken))) throw refused
-      return { traderId, sessionsEnded: await replacePassword(trx, { traderId, passwordHash }) }
+      return { traderId, sessionsEnded: (await replacePassword(trx, { traderId, passwordHash })) ?? 0 }
     })
   }
 }

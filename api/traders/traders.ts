@@ -4,7 +4,14 @@ import { insertTraderSession, revokeSession } from '../../db/partners/sessions.t
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashPassword, isPassword } from '../../db/platform/passwords.ts'
 import { listAccounts, presentAccount } from '../../db/traders/accounts.ts'
-import { findLogin, getTraderById, insertSignup, type TraderRecord } from '../../db/traders/traders.ts'
+import {
+  findLogin,
+  getTraderById,
+  insertSignup,
+  loginHolds,
+  type StoredLogin,
+  type TraderRecord
+} from '../../db/traders/traders.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { setCookie, TRADER_COOKIE } from '../../schemas/fields/cookies.ts'
 import { LoggedOut, Login, Signup, TraderAccount, TraderLogin } from '../../schemas/traders/traders.ts'
@@ -67,19 +74,22 @@ export const logInTrader: Operation<{ body: Login }> = {
       findRight({ partnerId, email: body.email }, body.password, services)
     )
     if (!found) throw new ApiError('INVALID_CREDENTIALS')
-    return logIn(found, services)
+    return services.db.transaction(async trx => {
+      if (!(await loginHolds(trx, found))) throw new ApiError('INVALID_CREDENTIALS')
+      return logIn(found.trader, { ...services, db: trx })
+    })
   }
 }
 
-/** The trader, if e-mail and password are right. */
+/** The trader's login, if e-mail and password are right. */
 async function findRight(
   login: { partnerId: string; email: string },
   password: string,
   { db }: ApiServices
-): Promise<TraderRecord | undefined> {
+): Promise<StoredLogin | undefined> {
   const found = await findLogin(db, login)
   const right = await isPassword(login.partnerId, found?.passwordHash, password)
-  return right && found?.disabledAt === null ? found.trader : undefined
+  return right && found?.disabledAt === null ? found : undefined
 }
 
 /** Opens a session; its token is in the body for servers, in a cookie for browsers. */

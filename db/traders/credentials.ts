@@ -20,12 +20,23 @@ export async function endTraderSessions(trx: Db, traderId: string, keptSessionId
   return ended.length
 }
 
-/** Stores a new password's hash, voids a reset that is open, and ends the sessions. Returns how many ended. */
+/**
+ * Stores a new password's hash, voids a reset that is open, and ends the sessions. Returns how many ended; undefined, and nothing
+ * changes, where the password is another by now than the one whose hash is `replaced`.
+ */
 export async function replacePassword(
   trx: Db,
-  { traderId, passwordHash, keptSessionId }: { traderId: string; passwordHash: string; keptSessionId?: string }
-): Promise<number> {
-  await trx('traders').where({ id: traderId }).update({ password_hash: passwordHash })
+  {
+    traderId,
+    passwordHash,
+    replaced,
+    keptSessionId
+  }: { traderId: string; passwordHash: string; replaced?: string; keptSessionId?: string }
+): Promise<number | undefined> {
+  const changed = await trx('traders')
+    .where({ id: traderId, ...(replaced === undefined ? {} : { password_hash: replaced }) })
+    .update({ password_hash: passwordHash })
+  if (changed === 0) return undefined
   await trx('password_resets').where({ trader_id: traderId }).del()
   return endTraderSessions(trx, traderId, keptSessionId)
 }

@@ -50,7 +50,7 @@ export async function upsertTrader(
 }
 
 /** A trader who signed up. */
-interface StoredLogin {
+export interface StoredLogin {
   trader: TraderRecord
   passwordHash: string
   /** When the partner disabled it; null for one that may log in. */
@@ -111,6 +111,22 @@ export async function findLogin(
     { partnerId, email }
   )
   return row && asLogin(row)
+}
+
+/**
+ * Whether a login is still as it was read: the same password, and not disabled. Until `trx` ends it stays so. A password takes
+ * long to compare, and what replaces it meanwhile, or disables the trader, must not be outrun by a login that began before.
+ */
+export async function loginHolds(
+  trx: Db,
+  { trader: { traderId }, passwordHash }: Pick<StoredLogin, 'trader' | 'passwordHash'>
+): Promise<boolean> {
+  const found = await rows(
+    trx,
+    'select from traders where id = :traderId and password_hash = :passwordHash and disabled_at is null for share',
+    { traderId, passwordHash }
+  )
+  return found.length > 0
 }
 
 /** Marks the trader as connected, on its active account or, for a new one, on `firstAccount`. */

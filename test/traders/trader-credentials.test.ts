@@ -14,7 +14,10 @@ import {
 import { getTraderMe, logInTrader, signUpTrader } from '../../api/traders/traders.ts'
 import { listPartnerSessions } from '../../db/partners/sessions.ts'
 import { newToken } from '../../db/platform/crypto.ts'
-import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+import { hashPassword } from '../../db/platform/passwords.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import { replacePassword, setDisabled } from '../../db/traders/credentials.ts'
+import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -34,6 +37,23 @@ const withSession = (token = '') => ({ headers: { 'x-trader-session': token } })
 const isLive = async (token = '') => (await partner.call(getTraderMe, withSession(token))).status === 200
 const logIn = async (email: string, password: string) =>
   (await partner.call(logInTrader, { body: { email, password } })).status
+
+/** The outcome of `attempt`, which looked at the trader before `change` was committed, and came to write only after it. */
+async function outrun<T>(
+  traderId: string,
+  attempt: () => Promise<T>,
+  change: (trx: Db) => Promise<unknown>
+): Promise<T> {
+  const { attempted } = await db.transaction(async trx => {
+    await trx('traders').where({ id: traderId }).forUpdate().first('id')
+    const attempted = attempt()
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    await until('the attempt to wait', async () => (await db.raw(waiting)).rowCount > 0)
+    await change(trx)
+    return { attempted }
+  })
+  return attempted
+}
 
 const changing = suite('POST /v1/traders/password')
 const resetting = suite('POST /v1/traders/password/reset and confirm')
@@ -83,6 +103,19 @@ changing('takes the new password, and ends all sessions but its own', async () =
   assert.equal([status, responseBody], [200, { traderId, sessionsEnded: 1 }])
   assert.equal([await isLive(sessions[0]), await isLive(sessions[1])], [true, false])
   assert.equal([await logIn(email, old), await logIn(email, fresh)], [401, 200])
+})
+
+changing('does not undo a reset that ended while its passwords were hashed', async () => {
+  const { sessions, email, traderId } = await makeSignup()
+  const passwordHash = await hashPassword(partner.partnerId, 'the third password')
+  const body = { currentPassword: old, newPassword: fresh }
+  const { status, body: refused } = await outrun(
+    traderId,
+    () => partner.call(changePassword, { body, ...withSession(sessions[0]) }),
+    trx => replacePassword(trx, { traderId, passwordHash })
+  )
+  assert.equal([status, refused.error], [401, 'INVALID_CREDENTIALS'])
+  assert.equal([await logIn(email, fresh), await logIn(email, 'the third password')], [401, 200])
 })
 
 resetting('sets a new password once, ends all sessions, and stores no token', async () => {
@@ -142,6 +175,29 @@ disabling('ends the sessions and keeps the trader out until it is enabled, whate
   assert.equal((await partner.call(enableTrader, path)).body, { traderId, disabledAt: null })
   assert.is(await logIn(email, fresh), 200)
 })
+
+for (const [what, change] of [
+  [
+    'a reset',
+    async (trx: Db, traderId: string) =>
+      replacePassword(trx, { traderId, passwordHash: await hashPassword(partner.partnerId, fresh) })
+  ],
+  ['it', (trx: Db, traderId: string) => setDisabled(trx, { partnerId: partner.partnerId, traderId, disabled: true })]
+] as const)
+  disabling(`or ${what} is not outrun by a login that began before`, async () => {
+    const { email, traderId } = await makeSignup()
+    const { status, body } = await outrun(
+      traderId,
+      () => partner.call(logInTrader, { body: { email, password: old } }),
+      trx => change(trx, traderId)
+    )
+    assert.equal([status, body.error], [401, 'INVALID_CREDENTIALS'])
+    const listed = await listPartnerSessions(db, partner.partnerId)
+    assert.equal(
+      listed.filter(session => session.traderId === traderId && !session.revokedAt),
+      []
+    )
+  })
 
 disabling("is 404 for another partner's trader, as is ending its sessions", async () => {
   const other = await harness.makePartner()
