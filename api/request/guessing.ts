@@ -46,7 +46,14 @@ export function endUserIpOf(ctx: Context): string | undefined {
   if (version === 0) throw invalid([{ path: '/header/X-End-User-IP', message: 'must be one IPv4 or IPv6 address' }])
   if (version === 4) return address
   // The URL parser writes each address in one way only.
-  const [head = '', tail = ''] = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1).split('::')
+  const text = new URL(`http://[${address.replace(/%.*$/, '')}]`).hostname.slice(1, -1)
+  // What a server that listens for both kinds of addresses calls an IPv4 one: all of them are in one network of IPv6.
+  const mapped = /^::ffff:([\da-f]+):([\da-f]+)$/.exec(text)
+  if (mapped) {
+    const [high = 0, low = 0] = mapped.slice(1).map(group => Number.parseInt(group, 16))
+    return [high >> 8, high & 255, low >> 8, low & 255].join('.')
+  }
+  const [head = '', tail = ''] = text.split('::')
   const groups = head.split(':').filter(Boolean)
   const missing = 8 - groups.length - tail.split(':').filter(Boolean).length
   return [...groups, ...Array<string>(missing).fill('0')].slice(0, 4).join(':')

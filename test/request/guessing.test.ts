@@ -1,7 +1,7 @@
 // From which failure on an attempt with a password is slowed: by its e-mail, by the end user's address, by its partner.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { guarded } from '../../api/request/guessing.ts'
+import { endUserIpOf, guarded } from '../../api/request/guessing.ts'
 import type { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
@@ -72,5 +72,18 @@ slowing(
   }
 )
 
-slowing.after(closeAll)
+const address = suite('X-End-User-IP')
+
+address('is one address in every way to write it, and a network of IPv6 counts as one', () => {
+  const of = (text: string) =>
+    endUserIpOf({ request: { headers: { 'x-end-user-ip': text } } } as unknown as Parameters<typeof endUserIpOf>[0])
+  for (const same of ['203.0.113.7', '::ffff:203.0.113.7', '::FFFF:cb00:7107', '0:0:0:0:0:ffff:cb00:7107'])
+    assert.is(of(same), '203.0.113.7', same)
+  assert.is(of('::ffff:203.0.113.8'), '203.0.113.8')
+  for (const same of ['2001:db8:1:2::1', '2001:0db8:1:2:ffff::', '2001:db8:1:2:3:4:203.0.113.7'])
+    assert.is(of(same), '2001:db8:1:2', same)
+})
+
+address.after(closeAll)
 slowing.run()
+address.run()
