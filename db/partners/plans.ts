@@ -85,7 +85,7 @@ async function planOf(
   const { suspended, period_end: periodEnd } = partner
   const shared = { from: partner.plan, to: plan, requested: now, suspended, periodEnd, feeUsd: prices[plan] }
   const atOnce = { ...shared, takesEffect: 'NOW', at: now, chargeUsd: '0.00' } as const
-  const paidMs = plan === partner.plan ? null : await paidLength(trx, partner, prices)
+  const paidMs = plan === partner.plan ? null : await paidLength(trx, partner)
   if (paidMs === null) return { change: atOnce, now }
   if (suspended || isLess(prices[plan], prices[partner.plan]))
     return { change: { ...shared, takesEffect: 'AT_PERIOD_END', at: periodEnd, chargeUsd: '0.00' }, now }
@@ -96,12 +96,12 @@ async function planOf(
  * How much time was paid for with the period the partner is in, in milliseconds; null where nothing was, in a trial or with an inactive plan. A
  * suspension makes the period longer than that.
  */
-async function paidLength(trx: Db, partner: BilledRow, prices: Prices): Promise<number | null> {
+async function paidLength(trx: Db, partner: BilledRow): Promise<number | null> {
   const { period_start: start, period_end: end } = partner
   if (!partner.plan_active) return null
-  if (Number(prices[partner.plan]) === 0) return start > partner.created_at ? +end - +start : null
   const fee = await findTransfer(trx, `fee:${partner.id}:${start.toISOString()}`)
-  if (!fee) return null
+  // A period that is no trial and has no fee began with a plan that cost nothing; an upgrade since was charged for the rest of it.
+  if (!fee) return start > partner.created_at ? +end - +start : null
   const { periodStart, periodEnd } = fee.details
   const paidMs = Date.parse(String(periodEnd)) - Date.parse(String(periodStart))
   // A fee of an older version has no end.

@@ -187,6 +187,20 @@ checking(
   }
 )
 
+checking('charges each upgrade in a period that began with a plan that is free', async () => {
+  const free = { ...prices, LAUNCH: '0' }
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await db('partners').where({ id: partner }).update({ created_at: '2026-03-11T00:00:00Z' })
+  await checkBilling(db, { now: new Date('2026-04-10T00:00:00Z'), prices: free, feePct: '20' })
+  const change = (plan: Plan, now: string) =>
+    db.transaction(trx => setPlan(trx, { partnerId: partner, plan, prices: free, now: new Date(now) }))
+  assert.is((await change('PRO', '2026-04-25T00:00:00Z')).change.chargeUsd, '99.50', 'half of 199 USD')
+  assert.is((await change('SCALE', '2026-04-30T00:00:00Z')).change.chargeUsd, '200.00', 'a third of 600 USD')
+  assert.is((await change('LAUNCH', '2026-05-01T00:00:00Z')).change.takesEffect, 'AT_PERIOD_END')
+  assert.is(await balanceOf(db, `wallet:${partner}`), '200.50')
+})
+
 checking('charges nothing for a suspension, by which the paid period is longer', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
