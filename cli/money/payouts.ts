@@ -106,7 +106,7 @@ export function reject(opened: Opened, { payoutId, reason }: PayoutRejection) {
   return decide(opened, payoutId, {
     action: 'payouts.reject',
     question: what => `Reject ${what}?`,
-    step: trx => rejectPayout(trx, payoutId, reason)
+    step: (trx, { status }) => rejectPayout(trx, payoutId, reason, { seen: status })
   })
 }
 
@@ -115,7 +115,8 @@ interface PayoutStep {
   /** The operator's reason, where the step keeps none. */
   why?: string
   question(what: string): string
-  step(trx: Db): Promise<PayoutRecord>
+  /** `shown` is the payout that was confirmed. */
+  step(trx: Db, shown: PayoutRecord): Promise<PayoutRecord>
 }
 
 /** Confirms, showing the amount and the whole address, and takes one step in a payout's life. */
@@ -137,7 +138,7 @@ async function decide({ db, actor, confirm }: Opened, payoutId: string, { action
   const what = `${payoutId} (${requested.status}), ${shown(requested.amountUsd)} USD of ${whose} to ${requested.destinationAddress}${doubt}`
   await confirm(warning ? `${warning} ${question(what)}` : question(what))
   return db.transaction(async trx => {
-    const payout = await step(trx)
+    const payout = await step(trx, requested)
     const { partnerId, amountUsd, destinationAddress, addressCheck, reference, reason } = payout
     const details = { partnerId, amountUsd, destinationAddress, addressCheck, reference, reason: reason ?? why ?? null }
     await recordAudit(trx, { actor, action, target: payoutId, details })

@@ -114,9 +114,18 @@ export async function markPayoutPaid(trx: Db, payoutId: string, reference: strin
   return payout
 }
 
-/** The operator declines: the amount is available again. Throws NOT_FOUND, or CONFLICT naming both states. */
-export async function rejectPayout(trx: Db, payoutId: string, reason: string): Promise<PayoutRecord> {
-  const payout = await transition(trx, payoutId, { from: ['REQUESTED', 'APPROVED'], to: 'REJECTED', reason })
+/**
+ * The operator declines: the amount is available again. With `seen` only what is still in that state: who declines a request must not
+ * undo an approval that another operator is paying by now. Throws NOT_FOUND, or CONFLICT naming both states.
+ */
+export async function rejectPayout(
+  trx: Db,
+  payoutId: string,
+  reason: string,
+  { seen }: { seen?: PayoutStatus } = {}
+): Promise<PayoutRecord> {
+  const from: PayoutStatus[] = seen === 'REQUESTED' || seen === 'APPROVED' ? [seen] : ['REQUESTED', 'APPROVED']
+  const payout = await transition(trx, payoutId, { from, to: 'REJECTED', reason })
   await transfer(trx, {
     reference: `payout:${payoutId}:release`,
     kind: 'payout_release',
@@ -148,7 +157,7 @@ async function transition(
   if (row) return withAddressCheck(row)
   const found = (await trx('payouts').where({ id: payoutId }).first('status')) as { status: PayoutStatus } | undefined
   if (!found) throw new ApiError('NOT_FOUND', `There is no payout ${payoutId}.`)
-  throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: it cannot become ${to}.`)
+  throw new ApiError('CONFLICT', `${payoutId} is ${found.status}: only ${from.join(' or ')} becomes ${to}.`)
 }
 
 interface PayoutSelection {

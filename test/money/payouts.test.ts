@@ -1,6 +1,7 @@
 // Payouts in the ledger: what is held, what is released, and that nothing is paid or released twice.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { reject as rejectByCommand } from '../../cli/money/payouts.ts'
 import { balanceOf, transfer } from '../../db/money/ledger.ts'
 import {
   approvePayout,
@@ -92,6 +93,19 @@ payouts('release their amount when rejected, also after approval', async () => {
   await approve(payoutId)
   assert.is((await reject(payoutId)).reason, 'not today')
   assert.equal(await balances(creator), ['10.00', '0.00'])
+})
+
+payouts('are not rejected where another operator approved what was shown as requested', async () => {
+  const creator = await newCreator('10')
+  const { payoutId } = await request(creator, '10')
+  const confirm = async (question: string) => {
+    assert.match(question, /\(REQUESTED\)/)
+    await approve(payoutId)
+  }
+  const opened = { db, actor: 'an operator', confirm } as unknown as Parameters<typeof rejectByCommand>[0]
+  assert.is(await codeOf(rejectByCommand(opened, { payoutId, reason: 'a reason' })), 'CONFLICT')
+  assert.equal(await balances(creator), ['0.00', '10.00'])
+  assert.is((await paid(payoutId)).status, 'PAID')
 })
 
 payouts('never hold more than was earned when many are requested at once', async () => {
