@@ -177,16 +177,7 @@ export async function insertReplay(
     (point.epoch !== state.epoch || point.position < state.oldest.position || point.position > state.latest.position)
   )
     throw new PointExpired(state)
-  const [endpoint] = await rows<{ replays: number }>(
-    trx,
-    `select (select count(*) from webhook_replays r where r.endpoint_id = e.id) as replays
-       from webhook_endpoints e where e.id = :endpointId for no key update`,
-    { endpointId }
-  )
-  if ((endpoint?.replays ?? 0) >= MAX_REPLAYS)
-    throw new ApiError('LIMIT_REACHED', `${MAX_REPLAYS} replays of this endpoint are under way.`, {
-      extras: { limit: MAX_REPLAYS }
-    })
+  await requireFewReplays(trx, endpointId)
   type Range = { count: number; first: number | null; last: number | null; day: number | null }
   const [range] = await rows<Range>(
     trx,
@@ -209,6 +200,9 @@ export async function insertReplay(
     }
   )
   if (!range || range.count === 0 || range.first === null) return 0
+  // Locked only now: counting events may take seconds, and a worker writes the outcomes of all of its endpoints in one statement.
+  await rows(trx, 'select from webhook_endpoints where id = :endpointId for no key update', { endpointId })
+  await requireFewReplays(trx, endpointId)
   await rows(
     trx,
     `insert into webhook_replays (endpoint_id, partner_id, position, day, until_position, types)
@@ -217,6 +211,19 @@ export async function insertReplay(
   )
   await noticeWork(trx, endpointId)
   return range.count
+}
+
+/** Throws LIMIT_REACHED where the endpoint has as many replays as it may have. */
+async function requireFewReplays(trx: Db, endpointId: string): Promise<void> {
+  const [found] = await rows<{ replays: number }>(
+    trx,
+    'select count(*) as replays from webhook_replays where endpoint_id = :endpointId',
+    { endpointId }
+  )
+  if ((found?.replays ?? 0) >= MAX_REPLAYS)
+    throw new ApiError('LIMIT_REACHED', `${MAX_REPLAYS} replays of this endpoint are under way.`, {
+      extras: { limit: MAX_REPLAYS }
+    })
 }
 
 /**

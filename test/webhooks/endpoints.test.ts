@@ -238,6 +238,24 @@ replaying('take a time window, and refuse a cursor that is expired', async () =>
   assert.equal([gone.status, gone.body.error], [410, 'CURSOR_EXPIRED'])
 })
 
+replaying('hold no endpoint while they count events: its deliveries go on', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const since = new Date().toISOString()
+  await partner.makeTrader()
+  await until('the event', () => receiver.book.length === 1, WAIT_MS)
+  const { replay } = await db.transaction(async trx => {
+    await trx.raw('lock table events in access exclusive mode')
+    const replay = partner.call(replayWebhook, { params: { id: webhookId }, body: { since } })
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%count(*)%'`
+    await until('it to wait for the events', async () => (await db.raw(waiting)).rowCount > 0, WAIT_MS)
+    await db.raw('select from webhook_endpoints where id = ? for update nowait', [webhookId])
+    return { replay }
+  })
+  const { status, body } = await replay
+  assert.equal([status, body], [200, { events: 1 }])
+})
+
 /** The cursor after the partner's first event. */
 async function firstCursor(partner: Awaited<ReturnType<typeof harness.makePartner>>): Promise<string> {
   const { writeCursor } = await import('../../db/events/cursor.ts')
