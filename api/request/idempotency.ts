@@ -4,6 +4,7 @@
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
 import { requireRoom } from '../../db/platform/bounds.ts'
+import type { Bus } from '../../db/platform/bus.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
 import { freeKey, type HeldKey, keepResponse, takeKey } from '../../db/platform/idempotency.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
@@ -55,8 +56,11 @@ export async function once(
   try {
     // Responses repeat at most what was sent, and a little more.
     await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
-    if (row.atomic) return await db.transaction(trx => keeping(handle({ ...services, db: trx }), trx))
-    return await keeping(handle(services), db)
+    if (!row.atomic) return await keeping(handle(services), db)
+    const { bus, send } = withheld(services.bus)
+    const result = await db.transaction(trx => keeping(handle({ ...services, bus, db: trx }), trx))
+    send()
+    return result
   } catch (error) {
     // A refusal changed nothing: a repeat is tried anew. Should this fail as well, the lease ends by itself.
     await freeKey(db, held).catch(() => {})
@@ -70,6 +74,17 @@ export async function once(
     const { body, headers } = result instanceof Reply ? result : { body: result, headers: {} }
     await keepResponse(trx, vault, held, { body, headers })
     return result
+  }
+}
+
+/** A bus whose hints wait for `send`: one that arrives before the commit finds nothing, and is lost. */
+function withheld(real: Bus): { bus: Bus; send(): void } {
+  const hints: Parameters<Bus['publish']>[] = []
+  return {
+    bus: { ...real, publish: (...hint) => void hints.push(hint) },
+    send() {
+      for (const hint of hints) real.publish(...hint)
+    }
   }
 }
 

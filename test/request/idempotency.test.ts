@@ -14,7 +14,7 @@ import { logInTrader, logOutTrader, signUpTrader } from '../../api/traders/trade
 import { openVault } from '../../db/platform/crypto.ts'
 import { deleteOldKeys, resealResponses } from '../../db/platform/idempotency.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { call, closeAll, openHarness, TOKEN_KEYS } from '../support/harness.ts'
+import { call, closeAll, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
 import { books, fund, makeBot } from '../support/marketplace-makers.ts'
 
 const harness = await openHarness()
@@ -161,6 +161,29 @@ repeating('of a payout holds the amount once', async () => {
   assert.equal([first.status, again.body], [200, first.body])
   assert.is(first.body.traderExternalId, null)
   assert.equal(await books(db, creator), ['0.00', '50.00', '30.00'])
+})
+
+repeating('has what waits for a change woken after its commit, not before', async () => {
+  const { bus } = services
+  const [early, marker] = [randomUUID(), randomUUID()]
+  const seen: string[] = []
+  const stop = await bus.listen(bus.replyChannel, ({ id }) => void seen.push(id))
+  const requested = { party: partner.partnerId, params: {}, query: {}, body: bot('hinted') }
+  await once({ request: { headers: { 'idempotency-key': randomUUID() } } } as never, services, {
+    row: { ...createCommunityBot, atomic: true },
+    partner: { partnerId: partner.partnerId } as never,
+    requested,
+    handle: async inside => {
+      inside.bus.publish(bus.replyChannel, 'test', early)
+      // Sent later, hence received later.
+      bus.publish(bus.replyChannel, 'test', marker)
+      await until('what was sent later', () => seen.includes(marker))
+      assert.equal(seen, [marker])
+      return {}
+    }
+  })
+  await until('the hint', () => seen.includes(early))
+  stop()
 })
 
 secrets('are replayed, and stored sealed: no key and no session is in the database', async () => {
