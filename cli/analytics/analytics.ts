@@ -16,6 +16,7 @@ import { withWorkers } from '../orders/doubt.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
+import { UsageError } from '../terminal/refusals.ts'
 import { type Days, drawDays } from './bars.ts'
 
 const DAY_MS = 86_400_000
@@ -110,6 +111,7 @@ async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalyt
 }
 
 async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {
+  if (!isTimezone(timezone)) throw new UsageError(`--timezone names no time zone there is: ${timezone}`)
   const partnerId = await partnerOf(db, partner)
   const to = await endOfPresent(db, partnerId)
   const from = (await beginningOfDays(db, { timezone, days })).toISOString()
@@ -125,6 +127,15 @@ async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnaly
   } as const
   const { data, asOf, complete } = await readRevenue(db, requested)
   return { partnerId, timezone, asOf: asOf.toISOString(), complete, data: data.map(row => dayOf(row, timezone)) }
+}
+
+function isTimezone(name: string): boolean {
+  try {
+    new Intl.DateTimeFormat('en', { timeZone: name })
+    return true
+  } catch {
+    return false
+  }
 }
 
 function dayOf(

@@ -58,6 +58,12 @@ analytics('draws amounts of coins with their decimals', () => {
   assert.match(drawn, /2026-11-25 +2 +1 +0\.0000217 +0\.0000004 +█+/)
 })
 
+analytics('refuses a time zone that there is none of, as a wrong option', async () => {
+  const { exitCode, stderr } = await operator(harness.env, 'analytics', '--timezone', 'Foo/Bar')
+  assert.is(exitCode, 2)
+  assert.match(stderr, /--timezone .*Foo\/Bar/)
+})
+
 analytics('verifies, names what differs with exit code 1, and repairs it', async () => {
   const verify = (...more: string[]) => operator(harness.env, 'analytics', 'verify', '--days', '5', '--json', ...more)
   const { partnerId } = await harness.makePartner()
