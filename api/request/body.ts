@@ -42,12 +42,17 @@ export async function readBody(ctx: Context, limit: number, mayGoOn: () => Promi
   if (
     type !== 'application/json' ||
     (charset !== '' && charset !== 'utf-8' && charset !== 'utf8') ||
-    headers['content-encoding'] !== undefined
+    isEncoded(headers['content-encoding'])
   ) {
     throw new ApiError('UNSUPPORTED_MEDIA_TYPE')
   }
   // A chunked body may be without bytes.
   return receive(ctx.req, limit, mayGoOn)
+}
+
+/** Whether a body is compressed. `identity`, which some clients and proxies write out, means that it is not. */
+function isEncoded(encodings = ''): boolean {
+  return encodings.split(',').some(each => !['', 'identity'].includes(each.trim().toLowerCase()))
 }
 
 // Replacing invalid UTF-8 by U+FFFD would make two traders' ids one. A byte order mark is left out.

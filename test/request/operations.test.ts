@@ -152,6 +152,15 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
     }
     const form = await send(row, { headers: { ...headers, 'content-type': 'text/plain' }, body: '{}' })
     assert.is(form.body.error, 'UNSUPPORTED_MEDIA_TYPE', row.name)
+    for (const [encoding, code] of [
+      ['identity', 'MALFORMED_JSON'],
+      ['Identity, identity', 'MALFORMED_JSON'],
+      ['gzip', 'UNSUPPORTED_MEDIA_TYPE'],
+      ['identity, gzip', 'UNSUPPORTED_MEDIA_TYPE']
+    ] as const) {
+      const encoded = await send(row, { headers: { ...headers, 'content-encoding': encoding }, body: '{"a":' })
+      assert.is(encoded.body.error, code, `${row.name} ${encoding}`)
+    }
   }
 })
 
