@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import Router from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { WORK } from '../db/platform/bus.ts'
-import { check, invalid } from '../schemas/checks/validator.ts'
+import { check, invalid, readQuery } from '../schemas/checks/validator.ts'
 import { ApiError } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import { bodyLimit } from '../schemas/fields/sizes.ts'
@@ -81,7 +81,8 @@ async function decide(
   const given = await kept.body
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
   ctx.state.shownPath = ctx.path
-  const query = check<Record<string, unknown>>(row.query ?? nothing, single(ctx.query, row), '/query', { coerce: true })
+  const queryShape = row.query ?? nothing
+  const query = check<Record<string, unknown>>(queryShape, readQuery(queryShape, single(ctx.query, row)), '/query')
   const body = row.body
     ? check<Record<string, unknown>>(row.body, given === undefined ? {} : given, '/body')
     : undefined
@@ -184,9 +185,9 @@ function limitOf(body: Schema): number {
 }
 
 // A repeated query key arrives as a list: of the known ones none may be.
-function single(query: Record<string, string | string[] | undefined>, row: Operation): Record<string, unknown> {
+function single(query: Record<string, string | string[] | undefined>, row: Operation): Record<string, string> {
   const known = Object.keys((row.query?.properties as object | undefined) ?? {})
-  const values: Record<string, unknown> = {}
+  const values: Record<string, string> = {}
   for (const name of known) {
     const value = query[name]
     if (Array.isArray(value)) {

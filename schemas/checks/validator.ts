@@ -33,7 +33,7 @@ const options = {
 } as const
 
 const plain = new Ajv2020(options)
-// Query strings are text: numbers and booleans in them are read as such.
+// Settings and options of commands are text: numbers and booleans in them are read as such, in any spelling of JavaScript.
 const coercing = new Ajv2020({ ...options, coerceTypes: true })
 for (const ajv of [plain, coercing]) {
   formats.default(ajv)
@@ -112,6 +112,27 @@ export function invalid(details: Violation[], violations = details.length): ApiE
   return new ApiError('VALIDATION_FAILED', `${first?.path || 'The request'} ${first?.message ?? 'is invalid'}`, {
     extras: { details: details.slice(0, MAX_DETAILS), violations: Math.min(MAX_VIOLATIONS, violations) }
   })
+}
+
+const spellings: Readonly<Record<string, RegExp>> = {
+  integer: /^-?\d+$/,
+  number: /^-?\d+(\.\d+)?$/,
+  boolean: /^(true|false)$/
+}
+
+/**
+ * The parameters of a query as values of their types: decimal digits are a number, `true` and `false` a boolean. What is spelled in
+ * another way (0x10, 1e2, +5, 5.0 for a whole number, a blank) stays text, and the check refuses it.
+ */
+export function readQuery(schema: Schema, texts: Readonly<Record<string, string>>): Record<string, unknown> {
+  const properties = (schema.properties ?? {}) as Record<string, { type?: string }>
+  return Object.fromEntries(
+    Object.entries(texts).map(([name, text]) => {
+      const type = properties[name]?.type ?? 'string'
+      if (!spellings[type]?.test(text)) return [name, text]
+      return [name, type === 'boolean' ? text === 'true' : Number(text)]
+    })
+  )
 }
 
 function blankFields(value: unknown): string[] {

@@ -212,6 +212,9 @@ broken('bodies that are not UTF-8 are 400, whatever the bytes would decode to', 
   }
 })
 
+// Number() takes each of them.
+const NO_INTEGERS = ['0x1', '0b1', '1e0', '+1', ' 1', '1 ', '1.0', '1.', '', ' ']
+
 broken('queries are 400 and name the parameter', async () => {
   for (const row of operations) {
     const known = (row.query?.properties ?? {}) as Record<string, { type: string; enum?: string[] }>
@@ -221,9 +224,13 @@ broken('queries are 400 and name the parameter', async () => {
     }
     for (const [name, { type, enum: values }] of Object.entries(known)) {
       if (type !== 'integer' && !values) continue
-      for (const value of ['nonsense', '9'.repeat(400)]) {
+      for (const value of ['nonsense', '9'.repeat(400), ...(type === 'integer' ? NO_INTEGERS : [])]) {
         const response = await send(row, { headers: credentials(row), query: { [name]: value } })
-        assert.equal([response.status, response.body.details?.[0].path], [400, `/query/${name}`], row.name)
+        assert.equal(
+          [response.status, response.body.details?.[0].path],
+          [400, `/query/${name}`],
+          `${row.name} ${name}=${value}`
+        )
       }
     }
   }

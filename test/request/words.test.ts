@@ -5,7 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operations } from '../../api/operations.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { check, violations } from '../../schemas/checks/validator.ts'
+import { check, readQuery, violations } from '../../schemas/checks/validator.ts'
 import { wordsOfPattern } from '../../schemas/checks/words.ts'
 import * as analytics from '../../schemas/commands/analytics.ts'
 import * as contracts from '../../schemas/commands/contracts.ts'
@@ -116,6 +116,29 @@ saying('is a blank where a number is wanted, which would be read as 0', () => {
   for (const blank of [' ', '\t'])
     assert.throws(() => check(wait, { wait: blank }, '/query', { coerce: true }), /\/query\/wait must be a number/)
   assert.equal(check(wait, { wait: '0' }, '/query', { coerce: true }), { wait: 0 })
+})
+
+saying('of a query is a number in decimal digits and a boolean in its word, and text in any other spelling', () => {
+  const shape = {
+    type: 'object',
+    properties: {
+      limit: { type: 'integer' },
+      rate: { type: 'number' },
+      open: { type: 'boolean' },
+      name: { type: 'string' }
+    }
+  } as const
+  const read = (texts: Record<string, string>) => check(shape, readQuery(shape, texts), '/query')
+  const all = { limit: '50', rate: '1.25', open: 'true', name: '0x10' }
+  assert.equal(read(all), { limit: 50, rate: 1.25, open: true, name: '0x10' })
+  assert.equal(read({ limit: '-5', rate: '-7', open: 'false' }), { limit: -5, rate: -7, open: false })
+  const refused: Record<string, string[]> = {
+    limit: ['0x10', '1e2', '+5', ' 5', '5.0', '', '\t', 'Infinity', '9'.repeat(400)],
+    rate: ['0x10', '1e2', '+5', ' 5', '5.', '.5', '', 'NaN', '9'.repeat(400)],
+    open: ['1', '0', 'TRUE', 'yes', '', ' true']
+  }
+  for (const [name, texts] of Object.entries(refused))
+    for (const text of texts) assert.throws(() => read({ [name]: text }), new RegExp(`/query/${name} must be`), text)
 })
 
 saying('counts the characters of a text, of which one may be two units of UTF-16', () => {
