@@ -56,10 +56,11 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
     try {
       checkContract(body)
     } catch (error) {
-      // Records are checked before rules.
+      // Records are checked before rules: the trader, and whether its account has a token that can be used.
       const { partnerId } = request.partner
-      if (await services.batched.trading({ partnerId, externalId: body.traderExternalId })) throw error
-      throw new ApiError('TRADER_NOT_FOUND')
+      const trading = await services.batched.trading({ partnerId, externalId: body.traderExternalId })
+      if (!trading) throw new ApiError('TRADER_NOT_FOUND')
+      throw trading.account.status === 'REJECTED' ? rejectionOf(trading.account) : error
     }
     const terms: OrderTerms = {
       kind: 'BINARY',

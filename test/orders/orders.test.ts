@@ -114,6 +114,10 @@ refusing('an account whose token the broker does not take, which then shows as r
   const balance = await partner.call(getBalance, { query: { traderExternalId } })
   assert.is(balance.body.error, 'BROKER_DISCONNECTED')
   assert.match(balance.body.message, 'TOKEN_REFUSED')
+  // Also for a contract that cannot be: records are checked before rules.
+  const wrong = await place({ traderExternalId, contractType: 'DIGITOVER', barrier: '9' })
+  assert.equal([wrong.status, wrong.body.error], [404, 'BROKER_DISCONNECTED'])
+  assert.match(wrong.body.message, 'TOKEN_REFUSED')
 })
 
 const placing = suite('POST /v1/orders/binary')
