@@ -53,10 +53,7 @@ export function addPayouts(program: Command): void {
   payouts
     .command('approve <payoutId>')
     .description('Agree to a payout; it is paid by hand afterwards, and the amount stays held until then')
-    .option(
-      '--reason <text>',
-      'why, where the checksum of the address is wrong: required then, and kept in the audit log'
-    )
+    .option('--reason <text>', 'why, for the audit log; for example where the checksum of the address is wrong')
     .addHelpText('after', examples('payouts approve pay_01jd…'))
     .action(withStore(approve, { input: PayoutApproval, acts: true }))
 
@@ -75,15 +72,8 @@ export function addPayouts(program: Command): void {
     .action(withStore(reject, { input: PayoutRejection, acts: true }))
 }
 
-/**
- * Approves a payout, after confirmation. Throws CommandRefusal where the address fails its checksum and no reason is given.
- */
-export async function approve(opened: Opened, { payoutId, reason }: PayoutApproval) {
-  const { addressCheck, destinationAddress } = await getPayout(opened.db, payoutId)
-  if (addressCheck === 'FAILED' && reason === undefined)
-    throw new CommandRefusal(
-      `The checksum of ${destinationAddress} is wrong: say with --reason why it is approved all the same.`
-    )
+/** Approves a payout, after confirmation. */
+export function approve(opened: Opened, { payoutId, reason }: PayoutApproval) {
   return decide(opened, payoutId, {
     action: 'payouts.approve',
     why: reason,
@@ -127,15 +117,20 @@ async function decide({ db, actor, confirm }: Opened, payoutId: string, { action
       `${payoutId} is play money of a test side: the billing check decides it, and nobody is paid.`
     )
   const { availableUsd } = await getEarnings(db, { partnerId: requested.partnerId, partyId: requested.partnerId })
-  const warning = isLess(availableUsd, '0')
-    ? `After refunds the earnings of ${requested.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`
-    : undefined
+  const warnings = [
+    ...(isLess(availableUsd, '0')
+      ? [
+          `After refunds the earnings of ${requested.partnerId} are ${shown(availableUsd)} USD: what is paid out now has been paid back to buyers.`
+        ]
+      : []),
+    ...(requested.addressCheck === 'FAILED' ? ['The checksum of the address is wrong: it may be mistyped.'] : [])
+  ]
+  const warning = warnings.length > 0 ? warnings.join(' ') : undefined
   const whose =
     requested.traderExternalId === null
       ? requested.partnerId
       : `${requested.partnerId}, requested by ${requested.traderExternalId},`
-  const doubt = requested.addressCheck === 'FAILED' ? ', an address whose checksum is wrong' : ''
-  const what = `${payoutId} (${requested.status}), ${shown(requested.amountUsd)} USD of ${whose} to ${requested.destinationAddress}${doubt}`
+  const what = `${payoutId} (${requested.status}), ${shown(requested.amountUsd)} USD of ${whose} to ${requested.destinationAddress}`
   await confirm(warning ? `${warning} ${question(what)}` : question(what))
   return db.transaction(async trx => {
     const payout = await step(trx, requested)

@@ -89,7 +89,7 @@ export const PayoutApproval = {
   required: ['payoutId'],
   properties: {
     payoutId: id('The payout.'),
-    reason: said(3, 500, 'Why an address is approved whose checksum is wrong.')
+    reason: said(3, 500, 'Why, for the audit log; for example where the checksum of the address is wrong.')
   }
 } as const
 export type PayoutApproval = FromSchema<typeof PayoutApproval>

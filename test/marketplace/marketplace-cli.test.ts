@@ -107,17 +107,23 @@ payouts('are paid only after they were approved, each step once when two take it
   assert.equal(actions, ['payouts.paid', 'payouts.approve'])
 })
 
-payouts('to an address whose checksum is wrong are marked, and approved with a reason only', async () => {
+payouts('to an address whose checksum is wrong are marked, and approved with a warning', async () => {
   const { payoutId } = await requested(50, '!'.repeat(34))
   const { data } = await documentOf('payouts', 'list', '--status', 'REQUESTED')
   assert.is(data.find((each: { payoutId: string }) => each.payoutId === payoutId).addressCheck, 'FAILED')
-  const refused = await operator('payouts', 'approve', payoutId, '--yes')
-  assert.is(refused.exit, 1)
-  assert.match(refused.said, 'checksum')
-  const approved = await documentOf('payouts', 'approve', payoutId, '--reason', 'confirmed by phone')
+  const unasked = await operator('payouts', 'approve', payoutId)
+  assert.is(unasked.exit, 1, 'nobody could be asked')
+  assert.match(unasked.said, /checksum of the address is wrong.* repeat with --yes/s)
+  const approved = await documentOf('payouts', 'approve', payoutId)
   assert.equal([approved.status, approved.addressCheck], ['APPROVED', 'FAILED'])
-  const [line] = (await listAudit(db, { limit: 1, target: payoutId })).data
-  assert.is((line?.details as { reason?: string } | undefined)?.reason, 'confirmed by phone')
+  assert.match(approved.warning, 'checksum')
+  const detailsOf = async (target: string) =>
+    (await listAudit(db, { limit: 1, target })).data[0]?.details as { addressCheck: string; reason: string | null }
+  const { addressCheck, reason } = await detailsOf(payoutId)
+  assert.equal([addressCheck, reason], ['FAILED', null])
+  const { payoutId: explained } = await requested(50, '!'.repeat(34))
+  await documentOf('payouts', 'approve', explained, '--reason', 'confirmed by phone')
+  assert.is((await detailsOf(explained)).reason, 'confirmed by phone')
 })
 
 payouts('rejected are available again, and listed by status', async () => {
