@@ -267,6 +267,44 @@ checking('goes on with the others when one partner fails, and reports it', async
     .update({ period_end: later(100), billing_anchor: later(100) })
 })
 
+checking('is broken off after a hundred failures, with what was done before in order', async () => {
+  await check()
+  const first = await newPartner({ balance: '500' })
+  await trialEnds(first, '2026-01-01T00:00:00Z')
+  // Each id sorts after those before it: the last two would be charged after the failures.
+  const many = await Promise.all(Array.from({ length: 102 }, () => newPartner({ balance: '500' })))
+  const at = '2026-01-02T00:00:00Z'
+  await db('partners').whereIn('id', many).update({ period_start: at, period_end: at, billing_anchor: at })
+  const inTurn = [...many].sort()
+  const [stuck, left] = [inTurn.slice(0, 100), inTurn.slice(100)]
+  await db.raw(
+    `create function refuse_fees() returns trigger language plpgsql as $$ begin
+       if new.reference like any(array(select 'fee:' || id || ':%' from stuck_partners)) then raise 'no fee'; end if; return new; end $$`
+  )
+  await db.schema.createTable('stuck_partners', table => table.text('id'))
+  await db('stuck_partners').insert(stuck.map(id => ({ id })))
+  await db.raw(
+    'create trigger refuse_fees before insert on ledger_transfers for each row execute function refuse_fees()'
+  )
+  const recorded: object[] = []
+  const refusal = await refusalOf(
+    checkBilling(db, { prices, feePct: '20', now: new Date(at), done: counts => void recorded.push({ ...counts }) })
+  )
+  await db.raw('drop trigger refuse_fees on ledger_transfers')
+  assert.is(refusal.code, 'UNAVAILABLE')
+  const done = 'it was broken off: 1 charged, 0 activated, 0 deactivated, 0 renewed'
+  assert.is(refusal.message, `The billing check failed for 100, first for ${stuck[0]}; ${done}.`)
+  assert.equal(recorded, [{ charged: 1, activated: 0, deactivated: 0, renewed: 0 }])
+  assert.is(await balanceOf(db, `wallet:${first}`), '301.00')
+  for (const id of left) assert.is(await balanceOf(db, `wallet:${id}`), '500.00')
+  // The next one goes on where it ended.
+  assert.equal(await check(new Date(at)), { charged: 102, activated: 0, deactivated: 0, renewed: 0 })
+  for (const id of [...stuck, ...left]) assert.is(await balanceOf(db, `wallet:${id}`), '301.00')
+  await db('partners')
+    .whereIn('id', [first, ...many])
+    .update({ period_end: later(100), billing_anchor: later(100) })
+})
+
 const unpaid = suite('an unpaid plan')
 
 unpaid('returns 402 with the standing and what the wallet lacks, and nothing once it is paid', async () => {
