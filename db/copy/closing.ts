@@ -3,7 +3,8 @@
 
 import type { OrderRow } from '../orders/reading.ts'
 import { backOffInSql } from '../platform/back-off.ts'
-import { type Db, rows } from '../postgres/connection.ts'
+import type { Queue } from '../platform/queue.ts'
+import { type Db, rows, sql } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
 
 /** Why a copy that waits is not bought any more. */
@@ -27,6 +28,23 @@ export async function failWaiting(trx: Db, follow: string, bindings: Record<stri
       where follow_id in (select id from follows where ${follow}) and phase in ('unproven', 'queued')`,
     bindings
   )
+}
+
+/**
+ * Has the copies of an order closed whose contract was ended early, before its end is written: that waits for prices, and copies must
+ * not. From then on it is not copied any more. Returns whether it may have copies.
+ */
+export async function closeCopiesAhead(db: Db, queue: Queue, orderId: string): Promise<boolean> {
+  const jobs = queue.enqueueing('copy.close', `select jsonb_build_object('orderId', id) from ended`)
+  const found = await rows(
+    db,
+    sql`with ended as (
+       update orders set closed_early = true where id = :orderId and phase = 'open' and has_followers and not closed_early returning id
+     ), closing as (${jobs})
+     select id from ended`,
+    { orderId }
+  )
+  return found.length > 0
 }
 
 /**

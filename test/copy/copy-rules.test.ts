@@ -414,6 +414,42 @@ mirroring('closes the copies when limits that it changed at the broker end its c
   assert.is(contract?.status, 'sold')
 })
 
+mirroring('closes the copies while the price is awaited at which limits ended its contract', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const names = ['exit_tick', 'exit_spot', 'sell_spot', 'current_spot']
+  const drop = names.flatMap(name => [name, `${name}_display_value`])
+  simulator.faults.set({ states: [{ drop, loginid: leader.accountId }] })
+  const { accountId: loginid } = follower
+  simulator.faults.add({ effect: 'error', code: 'ContractUpdateFailure', call: 'contract_update', loginid })
+  const { orderId, brokerOrderId } = (await placeMultiplier(leader, { stake: 100 })).body
+  await copyOf(follower, { orderId })
+  const account = simulator.engine.accounts.all.get(leader.accountId)
+  assert.ok(account)
+  await until('the broker to take limits', async () => {
+    try {
+      return simulator.engine.update(account, Number(brokerOrderId), { takeProfit: 0.1, stopLoss: 2.5 })
+    } catch (error) {
+      assert.instance(error, SimulatedRefusal)
+      return false
+    }
+  })
+  await copyOf(follower, { orderId, status: 'CLOSED' })
+  assert.is(simulator.ledger().find(entry => entry.loginid === loginid)?.status, 'sold')
+  const [before] = (await findOrders(db, [orderId])) as [OrderRow]
+  assert.equal([before.phase, before.closed_early], ['open', true], 'its own end waits for the price')
+  simulator.faults.reset()
+  const closed = await until(
+    "the leader's end",
+    async () => {
+      const [order] = (await findOrders(db, [orderId])) as [OrderRow]
+      return order.phase === 'closed' && order
+    },
+    60_000
+  )
+  assert.ok(Number(closed.exit_price) > 0, String(closed.exit_price))
+})
+
 mirroring('is not copied any more, and a copy in doubt is sold once it is known', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader)

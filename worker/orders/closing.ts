@@ -1,4 +1,5 @@
 // The ends of contracts: what an update of a contract changes here, and how an end that is plausible gets onto the order.
+import { closeCopiesAhead } from '../../db/copy/closing.ts'
 import { type Closed, closeOrders, type LeasedOrder, type Settlement } from '../../db/orders/leases.ts'
 import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/orders/review.ts'
 import { WORK } from '../../db/platform/bus.ts'
@@ -9,7 +10,7 @@ import { BrokerError, type ContractState } from '../broker/port.ts'
 import { openLimitStore } from '../copy/limits.ts'
 import type { WorkerServices } from '../services.ts'
 import { notifyCallers } from './notify.ts'
-import { settlementOf } from './outcome.ts'
+import { settlementOf, wasSold } from './outcome.ts'
 import { persist } from './persist.ts'
 import { contradictions, lacksPrices } from './plausible.ts'
 import { openRechecks } from './rechecks.ts'
@@ -76,6 +77,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
     if (lacksPrices(last)) {
       entry.pricesUntil ??= clock.now() + PRICES_MS
       if (clock.now() < entry.pricesUntil) {
+        closeCopies(entry, order, last)
         recheck(id, entry)
         return
       }
@@ -98,6 +100,23 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
     )
     closings.add(closing)
     void closing.then(() => closings.delete(closing))
+  }
+
+  /** The copies of a contract that was ended early do not wait for its prices: theirs are their own. */
+  function closeCopies(entry: WatchedContract, { id, kind }: LeasedOrder, state: ContractState): void {
+    // A multiplier has no end of its own.
+    if (entry.closesCopies || !(kind === 'MULTIPLIER' || wasSold(state))) return
+    entry.closesCopies = true
+    closeCopiesAhead(db, queue, id).then(
+      some => {
+        if (some) bus.publish(WORK, 'copy.close', 'new')
+      },
+      (error: unknown) => {
+        // The next state of the contract tries again.
+        entry.closesCopies = false
+        log.warn({ err: error, orderId: id }, 'the copies of a contract that is over could not be closed yet')
+      }
+    )
   }
 
   function take(entry: WatchedContract, state: ContractState): void {

@@ -13,7 +13,7 @@ export function settlementOf(
   state: ContractState
 ): Settlement {
   if (state.sellPrice === null) throw new Error(`what the contract of ${order.id} paid is not known`)
-  const early = state.status === 'sold' || state.status === 'cancelled'
+  const early = wasSold(state)
   return {
     id: order.id,
     pnl: new Big(state.sellPrice).minus(order.buy_price ?? state.buyPrice ?? '').toFixed(),
@@ -27,6 +27,10 @@ export function settlementOf(
     early
   }
 }
+
+/** Whether a contract was sold, or called off, before its own end. */
+export const wasSold = ({ status }: Pick<ContractState, 'status'>): boolean =>
+  status === 'sold' || status === 'cancelled'
 
 /** What an open contract is worth by this state; undefined where the broker gave no price. */
 export function markOf(

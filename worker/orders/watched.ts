@@ -19,6 +19,8 @@ export interface WatchedContract {
   cancelRecheck: (() => void) | undefined
   /** Until when a settlement without its prices is held back. */
   pricesUntil: number | undefined
+  /** Its copies were marked for closing although its end is not written yet. */
+  closesCopies: boolean
   /** The row is marked REVIEW_REQUIRED. */
   inReview: boolean
   /** Changed limits are being stored. */

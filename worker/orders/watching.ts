@@ -70,6 +70,7 @@ export class Watching {
       cancelRecheck: undefined,
       pricesUntil: undefined,
       inReview: false,
+      closesCopies: false,
       storingLimits: false,
       listener
     }
