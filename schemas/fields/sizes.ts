@@ -118,8 +118,9 @@ const MIN_BODY_BYTES = 64 * KIB
 // A character outside the BMP, written as two \u escapes.
 const BYTES_PER_CHARACTER = 12
 const BYTES_OF_A_SCALAR = 64
-// A free-form object is measured after parsing (16 KiB); its text may be escaped.
-const BYTES_OF_FREE_FORM = 6 * 16 * KIB
+// A free-form object is measured after parsing (16 KiB, 20 levels). As text it may be escaped, and a pretty printer writes each of its
+// thousands of values on a line of its own, behind as many blanks as it is deep: more than any body may have.
+const BYTES_OF_FREE_FORM = MAX_BODY_BYTES
 
 /** The largest body an operation takes: what its schema allows, however it is escaped, and some room; 64 KiB to 1 MiB. */
 export function bodyLimit(schema: Schema): number {

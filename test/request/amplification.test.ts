@@ -3,11 +3,14 @@ import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { createCommunityBot } from '../../api/community/bots.ts'
+import { exampleOf } from '../../api/description/schemas.ts'
 import { createCreatorBot } from '../../api/marketplace/creator.ts'
 import { operations } from '../../api/operations.ts'
 import { parse } from '../../api/request/body.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
-import { check } from '../../schemas/checks/validator.ts'
+import { collectTrade } from '../../api/traders/trades.ts'
+import { check, violations } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { bodyLimit, countValues, MAX_BODY_BYTES } from '../../schemas/fields/sizes.ts'
@@ -61,6 +64,103 @@ amplification('are refused with 413 and the limit one byte above it', async () =
     assert.match(response.body.message, String(limit))
     const fits = await partner.call(row, { body, params })
     assert.is.not(fits.status, 413, row.name)
+  }
+})
+
+/** How a client may write JSON: in ASCII alone or not, and on how many columns. */
+const writings = ['', ' ', '  ', '    ', '\t', ' '.repeat(8)].flatMap(indent => [
+  { indent, escaped: false },
+  { indent, escaped: true }
+])
+
+/** A JSON text with every character of its strings and names escaped, where that is wanted. */
+function written(value: unknown, { indent, escaped }: (typeof writings)[number]): string {
+  const text = JSON.stringify(value, null, indent)
+  if (!escaped) return text
+  const inAscii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+  // What is made here has neither quotes nor backslashes in its strings.
+  return text.replaceAll(/"[^"]*"/g, string => `"${string.slice(1, -1).replaceAll(/[\s\S]/g, inAscii)}"`)
+}
+
+// A free-form object as large as it may be: 16 KiB of the least values, as deep as they may be.
+const FREE_FORM = (() => {
+  let value: unknown = Array.from({ length: 8140 }, () => 0)
+  for (let depth = 2; depth < 20; depth++) value = [value]
+  return { a: value }
+})()
+
+/** The largest value of a schema: each list full, each text as long as it may be, of the characters that take most bytes. */
+function largestOf(schema: Schema): unknown {
+  const {
+    type,
+    properties,
+    items,
+    enum: values,
+    maxItems,
+    maxLength,
+    examples,
+    minimum
+  } = schema as {
+    type?: string | string[]
+    properties?: Record<string, Schema>
+    items?: Schema
+    enum?: unknown[]
+    maxItems?: number
+    maxLength?: number
+    examples?: unknown[]
+    minimum?: number
+  }
+  const types = [type].flat()
+  if (values) return [...values].sort((a, b) => String(b).length - String(a).length)[0]
+  if (types.includes('object'))
+    return properties
+      ? Object.fromEntries(Object.entries(properties).map(([name, inner]) => [name, largestOf(inner)]))
+      : FREE_FORM
+  if (types.includes('array')) {
+    // Each value of a list of names once.
+    const among = (items as { enum?: unknown[] }).enum
+    return among?.slice(0, maxItems) ?? Array.from({ length: maxItems as number }, () => largestOf(items as Schema))
+  }
+  if (types.includes('string')) {
+    const fits = (text: string) => violations(schema, text).length === 0
+    const example = String(examples?.[0] ?? '')
+    const candidates = [
+      ...['😀', 'é', 'a', '0'].map(character => character.repeat(maxLength ?? 0)),
+      example + (example.at(-1) ?? '').repeat(Math.max(0, (maxLength ?? 0) - example.length)),
+      example
+    ]
+    return candidates.find(fits) ?? example
+  }
+  // As many digits as a number of JavaScript has.
+  if (types.includes('number')) return (minimum ?? 1) + 0.123456789012345
+  return examples?.[0] ?? true
+}
+
+amplification('take every body that the schema allows, however it is written, up to 1 MiB', async () => {
+  const most = new Map<string, number>()
+  for (const { name, body } of withBody) {
+    const schema = body as Schema
+    const largest = largestOf(schema)
+    assert.equal(violations(schema, structuredClone(largest)), [], name)
+    for (const writing of writings) {
+      const text = written(largest, writing)
+      assert.equal(parse(Buffer.from(text)), largest, name)
+      const bytes = Buffer.byteLength(text)
+      if (bytes > MAX_BODY_BYTES) continue
+      most.set(name, Math.max(bytes, most.get(name) ?? 0))
+      const about = `${name}: ${bytes} bytes, ${JSON.stringify(writing)}`
+      assert.ok(bytes <= bodyLimit(schema), `${about} are more than its limit of ${bodyLimit(schema)}`)
+      assert.is(countValues()(Buffer.from(text)), undefined, about)
+    }
+  }
+  if (process.env.TEST_LOG) console.log(most)
+  // Those with a free-form field are taken, not only not refused.
+  for (const [row, body] of [
+    [collectTrade, { ...(exampleOf(collectTrade.body as Schema) as object), metadata: FREE_FORM }],
+    [createCommunityBot, { name: 'large', config: FREE_FORM }]
+  ] as const) {
+    const { status, body: refused } = await partner.call(row, { body: JSON.stringify(body, null, 4) })
+    assert.is(status, 200, `${row.name} ${JSON.stringify(refused)}`)
   }
 })
 

@@ -805,7 +805,7 @@ export interface paths {
                 path?: never;
                 cookie?: never;
             };
-            /** @description JSON, at most 219 KiB. */
+            /** @description JSON, at most 1024 KiB. */
             requestBody: {
                 content: {
                     "application/json": components["schemas"]["NewCommunityBot"];
@@ -3093,7 +3093,7 @@ export interface paths {
                 path?: never;
                 cookie?: never;
             };
-            /** @description JSON, at most 203 KiB. */
+            /** @description JSON, at most 1024 KiB. */
             requestBody: {
                 content: {
                     "application/json": components["schemas"]["TradeRecord"];
