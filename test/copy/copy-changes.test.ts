@@ -88,7 +88,8 @@ async function busy(trader: TestTrader): Promise<{ free(): Promise<void> }> {
   return {
     async free() {
       await db.raw(
-        `update orders set phase = 'failed', error_code = 'INVALID_CONTRACT' where trader_id = ? and copied_from is null`,
+        `update orders set phase = 'failed', error_code = 'INVALID_CONTRACT'
+          where trader_id = ? and copied_from is null and phase = 'sending'`,
         [trader.traderId]
       )
     }
