@@ -99,8 +99,11 @@ ended('is not one of ours that takes longer than the role or the database would 
   await db.raw('alter database ?? set transaction_timeout = 50', [here[0].name])
   const limited = openDatabase({ url, pool: 1, name: 'test' })
   onClose(() => limited.destroy())
-  await limited.transaction(trx => rows(trx, 'select pg_sleep(0.2)'))
-  await db.raw('alter database ?? reset transaction_timeout', [here[0].name])
+  try {
+    await limited.transaction(trx => rows(trx, 'select pg_sleep(0.2)'))
+  } finally {
+    await db.raw('alter database ?? reset transaction_timeout', [here[0].name])
+  }
 })
 
 const columns = suite('a statement and its result')

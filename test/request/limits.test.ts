@@ -96,10 +96,12 @@ hanging('holds no request up for longer than it takes to notice, and counts agai
 const paused = suite('a Redis that answers and takes no writes')
 
 paused('as while it fails over holds up the first requests alone, and counts again when it does', async () => {
-  if (!redis) return
-  const limits = await openLimits({ redisUrl: redis.url, log })
+  // Of its own: who is connected to it is looked at.
+  const own = await startRedis()
+  if (!own) return
+  const limits = await openLimits({ redisUrl: own.url, log })
   onClose(() => limits.close())
-  const client = new Redis(redis.url)
+  const client = new Redis(own.url)
   onClose(async () => client.disconnect())
   const counted = async (name: string) => {
     await limits.hit(name, 1000)
@@ -107,13 +109,17 @@ paused('as while it fails over holds up the first requests alone, and counts aga
   }
   await until('counts in Redis', () => counted('before a pause'))
   await client.call('CLIENT', 'PAUSE', '600000', 'WRITE')
-  const from = performance.now()
-  // Each would wait for half a second.
-  for (let hit = 0; hit < 30; hit++) await limits.hit('paused', 1000)
-  for (let place = 0; place < 10; place++) assert.ok(await limits.hold(`paused ${place}`, 1))
-  const ms = performance.now() - from
+  let ms = 0
+  for (let hit = 0; hit < 10; hit++) {
+    // Its client connects anew each time that it has waited in vain, and is well for all that it knows.
+    await until('its connection', async () => / cmd=(info|evalsha|eval|set) /.test(String(await client.client('LIST'))))
+    const from = performance.now()
+    await limits.hit('paused', 1000)
+    assert.ok(await limits.hold(`paused ${hit}`, 1))
+    ms += performance.now() - from
+  }
   await client.call('CLIENT', 'UNPAUSE')
-  assert.ok(ms < 5000, `40 counts took ${Math.round(ms)} ms`)
+  assert.ok(ms < 3000, `20 counts took ${Math.round(ms)} ms`)
   await until('counts in Redis again', () => counted('after a pause'))
 })
 
