@@ -371,7 +371,8 @@ care('closes a connection nobody uses although the one before it ended while it 
   const sockets: WebSocket[] = []
   const broker = await scriptedBroker(
     (frame, socket) => {
-      if (frame.authorize !== undefined)
+      if (frame.website_status !== undefined) reply(socket, frame, { website_status: { site_status: 'up' } })
+      else if (frame.authorize !== undefined)
         responses.authorize!.push(() => reply(socket, frame, { authorize: { loginid: 'CR1' } }))
       else if (frame.balance !== undefined)
         responses.balance!.push(() =>
