@@ -1,23 +1,7 @@
 // What a worker starts and how it ends, and which handler runs a scheduled job. Which loop does what is in loops.ts.
 
-import { failStaleDeployments } from '../db/community/templates.ts'
-import { deleteOldTickets } from '../db/events/tickets.ts'
-import { deleteOldTickWants } from '../db/events/ticks.ts'
-import { forgetLeaseHolders } from '../db/orders/leases.ts'
-import { keepRequestDays } from '../db/partners/requests.ts'
-import { deleteOldSessions } from '../db/partners/sessions.ts'
-import { deleteOldUsage } from '../db/partners/usage.ts'
-import { deleteOldBrokerRequests } from '../db/platform/broker-requests.ts'
 import { WORK } from '../db/platform/bus.ts'
-import { forgetCalls } from '../db/platform/call-records.ts'
-import { deleteOldKeys } from '../db/platform/idempotency.ts'
-import { forgetProcesses } from '../db/platform/processes.ts'
-import { forgetUnowned } from '../db/postgres/lineage.ts'
-import { acceptAccounts, channelOf, forgetAccountLeases } from '../db/traders/account-leases.ts'
-import { deleteOldResets } from '../db/traders/credentials.ts'
-import { deleteOldTraderDays } from '../db/traders/days.ts'
-import { forgetSenders } from '../db/webhooks/leases.ts'
-import { deleteOldTests } from '../db/webhooks/tests.ts'
+import { acceptAccounts, channelOf } from '../db/traders/account-leases.ts'
 import { violations } from '../schemas/checks/validator.ts'
 import { type QueueName, queues } from '../schemas/jobs.ts'
 import { giveUpAccounts } from './accounts/account-leases.ts'
@@ -26,7 +10,7 @@ import { openAnalytics } from './analytics/adding.ts'
 import { checkAnalytics } from './analytics/checking.ts'
 import { reconcileDue } from './analytics/reconciling.ts'
 import { checkBilling } from './billing.ts'
-import { keepEventDays } from './events.ts'
+import { keepHouse } from './housekeeping.ts'
 import { startWorkerLoops, type WorkerLoops, type WorkerParts } from './loops.ts'
 import { archiveDue } from './orders/archiving.ts'
 import { openHalts } from './orders/halts.ts'
@@ -38,7 +22,7 @@ import { DatabaseClock } from './platform/database-clock.ts'
 import type { WorkerServices } from './services.ts'
 import { openTicks } from './ticks.ts'
 import { openAddingUp } from './trader-days.ts'
-import { keepWebhookDays, startWebhooks } from './webhooks/run.ts'
+import { startWebhooks } from './webhooks/run.ts'
 
 type ClockQueue = { [Name in QueueName]: (typeof queues)[Name]['wake'] extends 'clock' ? Name : never }[QueueName]
 
@@ -49,28 +33,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
     // Each worker compares the accounts that it serves.
     bus.publish(WORK, 'orders.audit', 'due')
   },
-  async housekeeping(services) {
-    const { db } = services
-    await deleteOldBrokerRequests(db)
-    await forgetLeaseHolders(db)
-    await forgetAccountLeases(db)
-    await forgetProcesses(db)
-    await forgetCalls(db)
-    await forgetUnowned(db)
-    await failStaleDeployments(db)
-    await deleteOldSessions(db)
-    await deleteOldUsage(db)
-    await deleteOldKeys(db)
-    await deleteOldResets(db)
-    await deleteOldTraderDays(db)
-    await keepEventDays(services)
-    await keepWebhookDays(services)
-    await keepRequestDays(services)
-    await deleteOldTests(db)
-    await forgetSenders(db)
-    await deleteOldTickets(db)
-    await deleteOldTickWants(db)
-  },
+  housekeeping: keepHouse,
   'trader.days': openAddingUp(),
   analytics: openAnalytics(),
   'analytics.check': checkAnalytics,

@@ -1,0 +1,42 @@
+// What is deleted by its age is deleted whatever happens to the rest of it.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { keepHouse } from '../../worker/housekeeping.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+
+const harness = await openHarness()
+const { services } = harness
+const { db } = services
+
+const housekeeping = suite('housekeeping')
+
+housekeeping('deletes the other kinds when one of them fails, and reports that', async () => {
+  const partner = await harness.makePartner()
+  const { traderId } = await partner.makeTrader()
+  await db('password_resets').insert({
+    trader_id: traderId,
+    hash: Buffer.alloc(32),
+    expires_at: new Date(Date.now() - 60_000)
+  })
+  const lasting = await partner.makeTrader()
+  await db('password_resets').insert({
+    trader_id: lasting.traderId,
+    hash: Buffer.alloc(32, 1),
+    expires_at: new Date(Date.now() + 600_000)
+  })
+  await db.raw(
+    `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no session goes'; end $$`
+  )
+  await db.raw('create trigger refuse before delete on sessions for each statement execute function refuse()')
+  const failure = await keepHouse(services).then(
+    () => undefined,
+    (error: Error) => error.message
+  )
+  assert.match(failure ?? '', /no session goes/)
+  assert.equal(await db('password_resets').select('trader_id'), [{ trader_id: lasting.traderId }])
+  await db.raw('drop trigger refuse on sessions')
+  await keepHouse(services)
+})
+
+housekeeping.after(closeAll)
+housekeeping.run()
