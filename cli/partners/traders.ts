@@ -4,6 +4,7 @@ import type { Command } from 'commander'
 import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { getNamedTrader, searchTraders } from '../../db/platform/named.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { listAccounts } from '../../db/traders/accounts.ts'
 import { eraseTrader, exportTrader } from '../../db/traders/erasure.ts'
 import { listTraders, type TraderRecord } from '../../db/traders/traders.ts'
@@ -14,7 +15,7 @@ import {
   TraderName,
   TraderSearch
 } from '../../schemas/commands/traders.ts'
-import { type Opened, withStore } from '../terminal/context.ts'
+import { type Opened, withPatience, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
@@ -103,28 +104,26 @@ export function addTraders(program: Command): void {
 const MAX_IN_DOCUMENT = 20_000
 
 /** All rows of a trader as one document, or line by line into a file. */
-async function exportAll({ db, actor }: Opened, { trader: name, file }: TraderExport): Promise<object> {
+async function exportAll({ db, url, actor }: Opened, { trader: name, file }: TraderExport): Promise<object> {
   const { traderId, partnerId } = await getNamedTrader(db, name)
   const target = file === undefined ? undefined : await open(file, 'wx', 0o600)
   const tables: Record<string, object[]> = {}
   let count = 0
   try {
-    // One snapshot for all tables.
-    await db.transaction(
-      async trx => {
-        for await (const { table: of, row } of exportTrader(trx, traderId)) {
-          count += 1
-          if (target) await target.appendFile(`${JSON.stringify({ table: of, row })}\n`)
-          else if (count > MAX_IN_DOCUMENT)
-            throw new CommandRefusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
-          else {
-            tables[of] ??= []
-            tables[of].push(row)
-          }
+    const give = async (trx: Db) => {
+      for await (const { table: of, row } of exportTrader(trx, traderId)) {
+        count += 1
+        if (target) await target.appendFile(`${JSON.stringify({ table: of, row })}\n`)
+        else if (count > MAX_IN_DOCUMENT)
+          throw new CommandRefusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
+        else {
+          tables[of] ??= []
+          tables[of].push(row)
         }
-      },
-      { isolationLevel: 'repeatable read' }
-    )
+      }
+    }
+    // One snapshot for all tables.
+    await withPatience(url, patient => patient.transaction(give, { isolationLevel: 'repeatable read' }))
     await target?.sync()
   } finally {
     await target?.close()
@@ -134,21 +133,23 @@ async function exportAll({ db, actor }: Opened, { trader: name, file }: TraderEx
 }
 
 /** Erases a trader, after confirmation. */
-async function erase({ db, vault, actor, confirm }: Opened, { trader: name, reason }: TraderErasure) {
+async function erase({ db, url, vault, actor, confirm }: Opened, { trader: name, reason }: TraderErasure) {
   const { traderId, partnerId } = await getNamedTrader(db, name)
   await confirm(`Erase ${traderId} of ${partnerId} for good? There is no way back.`)
-  return db.transaction(async trx => {
-    const erased = await eraseTrader(trx, vault, traderId)
-    // A repeat that finds nothing is no deed.
-    if (Object.keys(erased.tables).length > 0)
-      await recordAudit(trx, {
-        actor,
-        action: 'traders.erase',
-        target: traderId,
-        details: { partnerId, reason, tables: erased.tables }
-      })
-    return erased
-  })
+  return withPatience(url, patient =>
+    patient.transaction(async trx => {
+      const erased = await eraseTrader(trx, vault, traderId)
+      // A repeat that finds nothing is no deed.
+      if (Object.keys(erased.tables).length > 0)
+        await recordAudit(trx, {
+          actor,
+          action: 'traders.erase',
+          target: traderId,
+          details: { partnerId, reason, tables: erased.tables }
+        })
+      return erased
+    })
+  )
 }
 
 function presentTrader(trader: TraderRecord) {

@@ -5,7 +5,7 @@ import { operatorName } from '../../db/platform/audit.ts'
 import { SeveralFit } from '../../db/platform/named.ts'
 import { readEnvironment } from '../../db/platform/process.ts'
 import { openStore, type Store } from '../../db/platform/store.ts'
-import { isBrokenConnection } from '../../db/postgres/connection.ts'
+import { type Db, isBrokenConnection, openDatabase } from '../../db/postgres/connection.ts'
 import { check } from '../../schemas/checks/validator.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -71,6 +71,16 @@ export function withStore<Input, Result extends object>(
       await store.close()
     }
   })
+}
+
+/** A connection whose statements may take as long as a whole month of orders does, or all that a trader has. */
+export async function withPatience<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
+  const db = openDatabase({ url, pool: 2, name: 'cli-patient', limits: null })
+  try {
+    return await work(db)
+  } finally {
+    await db.destroy()
+  }
 }
 
 /** The action of a command that opens by itself what it needs. */

@@ -1,7 +1,7 @@
 // Bots that parties of a community share and like.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
-import type { Party } from '../partners/party.ts'
+import { holdParty, type Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { type Author, authorOf } from './community.ts'
 
@@ -42,6 +42,7 @@ export async function insertCommunityBot(
   bot: { name: string; description: string | null; symbol: string | null; config: object }
 ): Promise<CommunityBotRecord> {
   return db.transaction(async trx => {
+    await holdParty(trx, { partnerId, partyId })
     // Bots of one community are made one after another: lock first, count then.
     await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
     const [held] = (await trx('community_bots').where({ partner_id: partnerId }).count('* as count')) as {

@@ -2,7 +2,7 @@
 
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
-import type { Party } from '../partners/party.ts'
+import { holdParty, type Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
 export interface ProfileRecord {
@@ -32,7 +32,7 @@ export async function getProfile(db: Db, { partnerId, partyId }: Party): Promise
 /** Changes the given fields of a party's profile and leaves the rest. */
 export async function updateProfile(
   db: Db,
-  { partnerId, partyId }: Party,
+  party: Party,
   change: { displayName?: string; bio?: string; avatarUrl?: string | null; isPublic?: boolean }
 ): Promise<ProfileRecord> {
   const changed = {
@@ -42,12 +42,15 @@ export async function updateProfile(
     ...(change.isPublic === undefined ? {} : { is_public: change.isPublic }),
     updated_at: db.fn.now()
   }
-  const [row] = (await db('community_profiles')
-    .insert({ party_id: partyId, partner_id: partnerId, ...changed })
-    .onConflict('party_id')
-    .merge(changed)
-    .returning(profileColumns)) as ProfileRecord[]
-  return row as ProfileRecord
+  return db.transaction(async trx => {
+    await holdParty(trx, party)
+    const [row] = (await trx('community_profiles')
+      .insert({ party_id: party.partyId, partner_id: party.partnerId, ...changed })
+      .onConflict('party_id')
+      .merge(changed)
+      .returning(profileColumns)) as ProfileRecord[]
+    return row as ProfileRecord
+  })
 }
 
 /** The author's name, from its profile. */
@@ -87,22 +90,25 @@ export async function listMessages(db: Db, partnerId: string): Promise<MessageRe
 }
 
 /** Writes a message; what falls out of the newest 1000 with it is deleted. */
-export async function insertMessage(db: Db, { partnerId, partyId }: Party, content: string): Promise<MessageRecord> {
-  const [row] = await rows<MessageRecord>(
-    db,
-    `with old as (
-       delete from community_messages where id in
-         (select id from community_messages where partner_id = :partnerId
-           order by created_at desc, id desc offset :kept limit 50 for update skip locked)
-     ), made as (
-       insert into community_messages (id, partner_id, party_id, content) values (:id, :partnerId, :partyId, :content)
-       returning id, party_id, content, created_at
-     )
-     select ${messageColumns}
-       from made m left join community_profiles p on p.party_id = m.party_id`,
-    { id: newId('message'), partnerId, partyId, content, kept: KEPT }
-  )
-  return row as MessageRecord
+export async function insertMessage(db: Db, party: Party, content: string): Promise<MessageRecord> {
+  return db.transaction(async trx => {
+    await holdParty(trx, party)
+    const [row] = await rows<MessageRecord>(
+      trx,
+      `with old as (
+         delete from community_messages where id in
+           (select id from community_messages where partner_id = :partnerId
+             order by created_at desc, id desc offset :kept limit 50 for update skip locked)
+       ), made as (
+         insert into community_messages (id, partner_id, party_id, content) values (:id, :partnerId, :partyId, :content)
+         returning id, party_id, content, created_at
+       )
+       select ${messageColumns}
+         from made m left join community_profiles p on p.party_id = m.party_id`,
+      { id: newId('message'), partnerId: party.partnerId, partyId: party.partyId, content, kept: KEPT }
+    )
+    return row as MessageRecord
+  })
 }
 
 /** Deletes a message: one's own, or as the partner anyone's in its community. Throws NOT_FOUND. */

@@ -1,6 +1,7 @@
 // Reviews: one per party and bot, the newest replaces the previous one. Sum and count are columns of the bot.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
+import { holdParty } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { getVisibleBot, lockVisibleBot, type MarketParty, ownsBot } from './listings.ts'
 
@@ -42,6 +43,7 @@ export async function saveReview(
   { botId, rating, comment }: { botId: string; rating: number; comment: string | null }
 ): Promise<ReviewRow> {
   const { partnerId, partyId } = party
+  await holdParty(trx, party)
   // The lock makes reading the old rating and replacing it one step.
   await lockVisibleBot(trx, botId, party)
   if (!(await ownsBot(trx, botId, partyId)))

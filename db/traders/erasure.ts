@@ -6,7 +6,7 @@ import { listRequests, presentRequest } from '../partners/requests.ts'
 import type { Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { sealToken } from './accounts.ts'
-import { type ColumnDecision, personalData } from './personal-data.ts'
+import { type ColumnDecision, liveOrdersOf, personalData } from './personal-data.ts'
 
 interface Subject {
   traderId: string
@@ -39,7 +39,7 @@ async function listObstacles(
 ): Promise<string[]> {
   const [found] = await rows<{ orders: number; bots: number; sold: number; bought: number }>(
     db,
-    `select (select count(*) from orders where trader_id = :traderId and phase not in ('closed', 'failed')) as orders,
+    `select (select count(*) from orders where ${liveOrdersOf} and phase not in ('closed', 'failed')) as orders,
             (select count(*) from marketplace_bots where party_id = :traderId and status = 'PUBLISHED') as bots,
             (select count(*) from marketplace_subscriptions s join marketplace_bots b on b.id = s.bot_id
               where b.party_id = :traderId and s.status <> 'CANCELED') as sold,
@@ -127,7 +127,7 @@ async function deleteRows(trx: Db, table: string, mine: string, subject: Subject
   return gone.length
 }
 
-/** Changes the rows that are not yet as decided, in batches: a statement has 30 s, and a trader may have many orders. */
+/** Changes the rows that are not yet as decided, in batches: a trader may have many orders. */
 async function blankRows(
   trx: Db,
   table: string,
@@ -142,18 +142,22 @@ async function blankRows(
   const bindings = { ...subject, pseudonym: pseudonymOf(subject.traderId), limit: BATCH }
   let count = 0
   for (let batch = 0; batch < MAX_BATCHES; batch++) {
-    const changed = await rows(
+    const [done] = await rows<{ found: number; changed: number }>(
       trx,
       // A row's place is its own within its partition alone.
-      `with mine as materialized (select tableoid as part, ctid as place from ${table} where ${mine} and (${differs}) limit :limit)
-       update ${table} set ${sets}
-        where ctid = any(array(select place from mine)) and (tableoid, ctid) in (select part, place from mine) returning 1`,
+      `with mine as materialized (select tableoid as part, ctid as place from ${table} where ${mine} and (${differs}) limit :limit),
+            changed as (update ${table} set ${sets}
+                         where ctid = any(array(select place from mine)) and (tableoid, ctid) in (select part, place from mine) returning 1)
+       select (select count(*)::int from mine) as found, (select count(*)::int from changed) as changed`,
       bindings
     )
-    count += changed.length
-    if (changed.length < BATCH) break
+    const { found, changed } = done as NonNullable<typeof done>
+    count += changed
+    // A row that another transaction has changed or moved since the statement began is at another place by now and was left out:
+    // the next statement finds it there, or in the archive, whose turn comes later.
+    if (found < BATCH && changed === found) return count
   }
-  return count
+  throw new Error(`Rows of ${table} are still not as decided after ${MAX_BATCHES} batches of ${BATCH}.`)
 }
 
 function sqlOf(decision: ColumnDecision): string | undefined {

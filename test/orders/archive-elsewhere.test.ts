@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert'
 import { listMyFollows } from '../../api/copy.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getUsage } from '../../api/usage.ts'
+import { archiveOrders } from '../../db/orders/archiving.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { archiveDue } from '../../worker/orders/archiving.ts'
@@ -13,6 +14,7 @@ import { readAll, sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { binaryOrder, daysAgo, insertOldOrder, unbought } from '../support/old-orders.ts'
 import { operator } from '../support/operator.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker } from '../support/processes.ts'
 
 const harness = await openHarness({ env: { ORDER_TTL_MS: '300', SETTLE_WAIT_MS: '300', ARCHIVE_AFTER_DAYS: '40' } })
@@ -108,6 +110,43 @@ elsewhere('are given out with the trader’s data, and keep no name after its er
   await partner.makeTrader({ externalId: traderExternalId })
   assert.is((await partner.call(placeBinaryOrder, { body })).body.orderId, id)
 })
+
+elsewhere('keep no name that is erased while they move, nor do the orders behind them', async () => {
+  const trader = await partner.makeTrader({ externalId: newId('trader') })
+  const { traderId, traderExternalId } = trader
+  // More than an erasure changes in one statement, and the first of them are those that move.
+  await insertOrderRows(db, trader, { at: daysAgo(60), count: 6000 })
+  await db.raw(
+    `update orders set id = 'ord_' || lpad(n::text, 26, '0'), queued_at = created_at
+       from (select id as old, row_number() over () as n from orders where trader_id = ?) numbered where id = old`,
+    [traderId]
+  )
+  const trx = await db.transaction()
+  assert.is((await archiveOrders(trx, { before: daysAgo(40), after: '', limit: 100 })).moved, 100)
+  const erased = operator(env, 'traders', 'erase', traderId, '--reason', 'a test', '--yes', '--json')
+  await until('the erasure to wait', () => waits('update orders set'))
+  await trx.commit()
+  const { exitCode, stderr, json } = await erased
+  assert.is(exitCode, 0, stderr)
+  assert.equal([json.tables.orders, json.tables.orders_archive], [5900, 100])
+  const left = await rows(
+    db,
+    `select (select count(*)::int from orders where trader_external_id = :name) as live,
+            (select count(*)::int from orders_archive where trader_external_id = :name) as archived`,
+    { name: traderExternalId }
+  )
+  assert.equal(left, [{ live: 0, archived: 0 }])
+})
+
+/** Whether a statement that has this text waits for a lock. */
+async function waits(statement: string): Promise<boolean> {
+  const found = await rows(
+    db,
+    `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like :statement`,
+    { statement: `%${statement}%` }
+  )
+  return found.length > 0
+}
 
 const moving = suite('a worker that moves orders')
 

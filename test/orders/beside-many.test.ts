@@ -1,5 +1,5 @@
 // What an order reads does not grow with what others have: not with the followers of somebody else's leader, and not with
-// accounts that were stored at once. Counted in rows that its statements read, as PostgreSQL counts them for a transaction.
+// accounts that were stored at once. Nor does the erasure of a trader with others' orders. Counted in rows that its statements read, as PostgreSQL counts them for a transaction.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -7,14 +7,16 @@ import { renewLease } from '../../db/orders/leases.ts'
 import { type Draft, storeOrders } from '../../db/orders/storing.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { serving } from '../../db/traders/account-leases.ts'
+import { eraseTrader, exportTrader } from '../../db/traders/erasure.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 
 const MANY = 3000
 const FEW = 50
 
 const harness = await openHarness()
-const { db, queue } = harness.services
+const { db, queue, vault } = harness.services
 const [large, small] = [await harness.makePartner(), await harness.makePartner()]
 
 /** Stores traders with an account each, as one transaction; `filled` is called before it ends. */
@@ -129,5 +131,28 @@ beside('reads none of the follows of another leader when it is stored', async ()
   assert.is(await isLeading(large.partnerId, leader), false)
 })
 
-beside.after(closeAll)
+const leaving = suite('a trader beside the orders of others')
+
+leaving('is erased and given out without reading those', async () => {
+  const trader = await small.makeTrader()
+  await insertOrderRows(db, trader, { count: 3 })
+  await db.raw(
+    `insert into orders (id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, account_mode, app_id, dialect, kind,
+       client_order_id, request_hash, asset, stake, phase, expires_at, error_code)
+     select 'ord_' || substr(id, 5), partner_id, trader_id, trader_id, id, account_id, account_mode, '1', 'v3', 'BINARY', id, '\\x00', 'R_100', 10, 'failed',
+       now(), 'BROKER_UPSTREAM' from broker_accounts where partner_id = ?`,
+    [large.partnerId]
+  )
+  await db.raw('analyze orders')
+  const read = await rowsRead('orders', async trx => {
+    let given = 0
+    for await (const { table } of exportTrader(trx, trader.traderId)) if (table === 'orders') given += 1
+    assert.is(given, 3)
+    assert.is((await eraseTrader(trx, vault, trader.traderId)).tables.orders, 3)
+  })
+  assert.ok(read < FEW, `${read} orders read`)
+})
+
+leaving.after(closeAll)
 beside.run()
+leaving.run()
