@@ -5,7 +5,12 @@ import { type ReconciledRow, readReconciliation } from '../../db/analytics/recon
 import { findReportToken } from '../../db/analytics/report-tokens.ts'
 import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
-import { type Difference, findAnalyticsDifferences, markDifferences } from '../../db/analytics/verify.ts'
+import {
+  type Difference,
+  findAnalyticsDifferences,
+  firstComparableDay,
+  markDifferences
+} from '../../db/analytics/verify.ts'
 import { beginningOfDays, endOfPresent } from '../../db/analytics/windows.ts'
 import { findPartnerIds } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
@@ -194,5 +199,7 @@ async function verify({ db, actor }: Opened, { partner, days, repair }: VerifyAn
     })
     while (await addUpAnalytics(db));
   } else if (found.length > 0) process.exitCode = 1
-  return { days, differences: found.length, repaired: repair === true && found.length > 0, found }
+  // Of days before it orders were dropped, which are in the sums alone.
+  const comparedFrom = await firstComparableDay(db)
+  return { days, differences: found.length, repaired: repair === true && found.length > 0, comparedFrom, found }
 }

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import {
+  countLive,
   dropMonth,
   exportMonth,
   hasEvents,
@@ -11,9 +12,9 @@ import {
   readUnmoved
 } from '../../db/orders/archive-months.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { type Db, openDatabase } from '../../db/postgres/connection.ts'
+import { type Db, isLockTimeout } from '../../db/postgres/connection.ts'
 import { ArchiveDrop, ArchiveExport } from '../../schemas/commands/archive.ts'
-import { type Opened, withStore } from '../terminal/context.ts'
+import { type Opened, withPatience, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { lines, table } from '../terminal/output.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
@@ -79,16 +80,6 @@ export function addArchive(program: Command): void {
     .action(withStore(drop, { input: ArchiveDrop, acts: true, show: ['month', 'orders', 'checksum', 'files'] }))
 }
 
-/** A connection whose statements may take as long as a whole month of orders does. */
-async function withPatience<T>(url: string, work: (db: Db) => Promise<T>): Promise<T> {
-  const db = openDatabase({ url, pool: 2, name: 'cli-archive', limits: null })
-  try {
-    return await work(db)
-  } finally {
-    await db.destroy()
-  }
-}
-
 /** Writes a month into files of one snapshot. Throws when there is nothing to write. */
 async function exportOf(db: Db, month: string, files: Pick<ExportFile, 'file' | 'format'>[]) {
   const written = await db.transaction(trx => writeExport(exportMonth(trx, month), files), {
@@ -107,6 +98,11 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
   return withPatience(url, async db => {
     const data = []
     for (const month of months) {
+      const live = await countLive(db, month, COUNTED)
+      if (live > 0)
+        throw new CommandRefusal(
+          `${month} has ${live} orders that have not moved to the archive: they run, or ended less than ARCHIVE_AFTER_DAYS ago; months before it were dropped.`
+        )
       if (await hasEvents(db, month))
         throw new CommandRefusal(
           `${month} has orders whose events are still kept (EVENT_DAYS); months before it were dropped.`
@@ -117,11 +113,18 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
       await verifyExport(written)
       const { orders, checksum, files } = written
       note(`dropping ${month}: ${orders} orders`)
-      await db.transaction(async trx => {
-        if (!(await dropMonth(trx, { month, orders, checksum })))
-          throw new CommandRefusal(`${month} was changed while it was exported; remove its files and repeat.`)
-        await recordAudit(trx, { actor, action: 'archive.drop', target: month, details: { orders, checksum, files } })
-      })
+      await db
+        .transaction(async trx => {
+          if (!(await dropMonth(trx, { month, orders, checksum })))
+            throw new CommandRefusal(`${month} was changed while it was exported; remove its files and repeat.`)
+          await recordAudit(trx, { actor, action: 'archive.drop', target: month, details: { orders, checksum, files } })
+        })
+        .catch((error: unknown) => {
+          if (!isLockTimeout(error)) throw error
+          throw new CommandRefusal(
+            `${month} is in use, by a dump for example, and was not dropped; months before it were. Remove its files and repeat later.`
+          )
+        })
       data.push({ month, orders, checksum, files: files.map(each => each.file) })
     }
     return { data }

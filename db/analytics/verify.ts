@@ -1,4 +1,5 @@
 // Whether the sums of analytics are those of the orders: computed anew from all of them, in one snapshot.
+import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { closesKey, closesOfClosed, lists } from './closes.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
@@ -25,6 +26,12 @@ export interface Difference {
   computed: Record<string, unknown> | null
 }
 
+/** The first day (YYYY-MM-DD) whose sums can be compared; null for all, where no month of the archive was dropped. */
+export async function firstComparableDay(db: Db): Promise<string | null> {
+  const [found] = await rows<{ day: string | null }>(db, `select ${COMPARABLE}::text as day`)
+  return found?.day ?? null
+}
+
 const quarterKey = 'partner_id, grouping_by, account_mode, quarter, currency, value'
 const dayKey = 'partner_id, grouping_by, account_mode, day, currency, value'
 const traderKey = 'partner_id, day, account_mode, currency, trader_id'
@@ -32,7 +39,8 @@ const MOST = 100
 
 /**
  * Sums of what was opened or closed within [from, to) that differ from the orders, at most 100; what is marked as late is left
- * out. Days of UTC: `from` and `to` are taken to the day. It reads every order of these days, of one partner or of all.
+ * out, and so are days of which orders may have been dropped. Days of UTC: `from` and `to` are taken to the day. It reads every order of
+ * these days, of one partner or of all.
  */
 export async function findAnalyticsDifferences(
   db: Db,
@@ -50,9 +58,15 @@ export async function findAnalyticsDifferences(
   )
 }
 
+// What was dropped of the archive is in the sums alone. It ended so long before that, and within a year of its month: no contract has
+// a longer duration, and a multiplier hardly lasts so long.
+const COMPARABLE = `(select least((max(dropped_at) at time zone 'UTC')::date - ${ARCHIVE_LEAST_DAYS - 1}, (max(month) + interval '13 months')::date + 1)
+     from archive_months where dropped > 0)`
+
 const span = `span as materialized (
-  select :from::date as first_day, :to::date as last_day, :from::date::timestamp at time zone 'UTC' as f,
-         least((:to::date + 1)::timestamp at time zone 'UTC', until) as t, until from analytics_until
+  select first_day, :to::date as last_day, first_day::timestamp at time zone 'UTC' as f,
+         least((:to::date + 1)::timestamp at time zone 'UTC', until) as t, until
+    from analytics_until cross join (select greatest(:from::date, ${COMPARABLE}) as first_day) from_then_on
 ), requested as materialized (select id from partners where :partnerId::text is null or id = :partnerId)`
 
 interface Comparison {

@@ -3,7 +3,7 @@ import { hash } from 'node:crypto'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { CLOCK_SLACK_MS } from './archive.ts'
-import { archivedBefore, isOver } from './archiving.ts'
+import { archivedBefore, wasOver } from './archiving.ts'
 
 interface ArchiveMonth {
   /** YYYY-MM. */
@@ -54,7 +54,7 @@ export async function readUnmoved(db: Db, { days, most }: { days: number; most: 
   const [found] = await rows<Unmoved>(
     db,
     `select count(*)::int as orders, min(ended) as "oldestEnded"
-       from (select coalesce(closed_at, expires_at) as ended from orders where id < :beyond and ${isOver} order by id limit :most) o`,
+       from (select coalesce(closed_at, expires_at) as ended from orders where id < :beyond and ${wasOver(':before')} order by id limit :most) o`,
     { before, beyond: orderIdAt(before.getTime() + CLOCK_SLACK_MS), most }
   )
   return found as Unmoved
@@ -110,6 +110,24 @@ export async function listMonthsBefore(db: Db, before: string): Promise<string[]
     { before: `${before}-01` }
   )
   return found.map(({ month }) => month)
+}
+
+/** How many orders of the month are not in the archive, counted up to `most`: they run, or ended not long enough ago. */
+export async function countLive(db: Db, month: string, most: number): Promise<number> {
+  const { from, to } = boundsOf(month)
+  const [found] = await rows<{ orders: number }>(
+    db,
+    `select count(*)::int as orders
+       from (select from orders where id >= :first and id < :beyond and created_at >= :from and created_at < :to limit :most) o`,
+    {
+      from,
+      to,
+      first: orderIdAt(from.getTime() - CLOCK_SLACK_MS),
+      beyond: orderIdAt(to.getTime() + CLOCK_SLACK_MS),
+      most
+    }
+  )
+  return found?.orders ?? 0
 }
 
 /** Whether the event log still has events of the month's orders: they are shown from the orders. */

@@ -18,9 +18,12 @@ export const archivedColumns = `id, partner_id, trader_id, trader_external_id, b
   exchange_rate, not_before, raised_to_minimum, closed_early, close_at, close_tries, limits_version, new_stop_loss, new_take_profit,
   limits_at, limits_tries, markup`
 
-/** SQL: whether an order may move, by the binding `before`. A failed one is over when its time to live is. */
-export const isOver = `phase in ('closed', 'failed') and created_at < :before and queued_at < :before
-  and coalesce(closed_at, expires_at) < :before`
+/** SQL: whether an order was over before an instant. A failed one is when its time to live is. */
+export const wasOver = (before: string): string =>
+  `phase in ('closed', 'failed') and created_at < ${before} and queued_at < ${before} and coalesce(closed_at, expires_at) < ${before}`
+
+// Lists and all that read live orders alone rely on it that no younger order is in the archive: a worker's clock may be wrong by years.
+const mayMove = wasOver(`(select least(:before::timestamptz, now() - interval '${ARCHIVE_LEAST_DAYS} days'))`)
 
 const month = `date_trunc('month', created_at at time zone 'UTC')::date`
 
@@ -45,16 +48,14 @@ export async function archiveOrders(
   db: Db,
   { before, after, limit = ARCHIVE_BATCH }: { before: Date; after: string; limit?: number }
 ): Promise<ArchivingBatch> {
-  // Lists rely on it that no younger order is in the archive.
-  const bound = new Date(Math.min(before.getTime(), archivedBefore(ARCHIVE_LEAST_DAYS).getTime()))
-  const range = { after, beyond: orderIdAt(bound.getTime() + CLOCK_SLACK_MS), before: bound }
+  const range = { after, beyond: orderIdAt(before.getTime() + CLOCK_SLACK_MS), before }
   const [next] = await rows<{ last: string | null; months: string[]; lacking: boolean; others: number }>(
     db,
     `select max(id) as last, array_agg(distinct month::text) as months, bool_or(lacking) as lacking,
             (select count(*)::int from pg_stat_activity
               where datname = current_database() and backend_type = 'client backend' and state = 'active' and pid <> pg_backend_pid()) as others
        from (select id, month, to_regclass(archive_partition(month)) is null as lacking
-               from (select id, ${month} as month from orders where id > :after and id < :beyond and ${isOver} order by id limit :limit) o) c`,
+               from (select id, ${month} as month from orders where id > :after and id < :beyond and ${mayMove} order by id limit :limit) o) c`,
     { ...range, limit }
   )
   if (!next?.last) return { moved: 0, after: null, others: 0 }
@@ -81,7 +82,7 @@ async function moveOrders(
       `with moved as materialized (
          delete from orders
           where id = any(array(
-                  select id from orders where id > :after and id <= :last and ${isOver} and ${month} = any(:months::date[])
+                  select id from orders where id > :after and id <= :last and ${mayMove} and ${month} = any(:months::date[])
                    order by id limit :limit for update skip locked))
          returning ${archivedColumns}
        ), archived as (

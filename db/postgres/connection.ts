@@ -280,6 +280,12 @@ const CANCELED = '57014'
 /** Whether PostgreSQL cancelled a statement, as it does with one that takes longer than it may. */
 export const wasCanceled = (error: unknown): boolean => (error as { code?: unknown }).code === CANCELED
 
+// SQLSTATE lock_not_available.
+const LOCKED = '55P03'
+
+/** Whether a statement waited for a lock for as long as it may. */
+export const isLockTimeout = (error: unknown): boolean => (error as { code?: unknown } | undefined)?.code === LOCKED
+
 const BREAKS = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'SYNC_REPLICATION_CANCELED'])
 
 /**

@@ -1,5 +1,5 @@
 // Daily partitions of logs: made some days ahead, dropped when their day is not kept any more.
-import { type Db, rows } from './connection.ts'
+import { type Db, isLockTimeout, rows } from './connection.ts'
 
 /** The tables with a partition for each day; check_day_partitions (schema.sql) has the same list. */
 type DayTable = 'events' | 'webhook_attempts' | 'request_groups' | 'requests'
@@ -15,9 +15,6 @@ const NO_PARTITION = '23514'
 
 /** Whether a statement failed because the table lacks the partition of a row. */
 export const lacksPartition = (error: unknown): boolean => (error as { code?: unknown })?.code === NO_PARTITION
-
-// SQLSTATE lock_not_available.
-const BEING_READ = '55P03'
 
 interface DayOptions {
   /** An advisory lock to take first: that of the table's writer. */
@@ -57,9 +54,9 @@ export async function dropDays(
         )
         return found?.day ?? null
       })
-      .catch((error: { code?: unknown }) => {
+      .catch((error: unknown) => {
         // What else housekeeping does must not wait for who reads for hours.
-        if (error.code === BEING_READ) return null
+        if (isLockTimeout(error)) return null
         throw error
       })
     if (day === null) return dropped

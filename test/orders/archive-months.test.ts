@@ -1,6 +1,6 @@
 // What operators do with the archive: look, export a month, drop months that are exported. Dropped orders leave their names.
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readFile, stat } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { suite } from 'uvu'
@@ -29,6 +29,11 @@ const monthsAgo = (months: number) => {
 const run = (...args: string[]) => operator(env, 'archive', ...args)
 const directory = await mkdtemp(join(tmpdir(), 'archive-'))
 const linesOf = async (file: string) => (await readFile(file, 'utf8')).trimEnd().split('\n')
+/** The cells of a line of CSV. */
+const cellsOf = (line: string): string[] =>
+  [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(
+    ([, quoted, plain]) => quoted?.replaceAll('""', '"') ?? plain ?? ''
+  )
 
 const archive = suite('operator archive')
 
@@ -125,6 +130,66 @@ archive('drops months that are exported and verified, and nothing without consen
   const repeat = await partner.call(placeBinaryOrder, { body })
   assert.equal([repeat.status, repeat.body.error, repeat.body.orderId], [409, 'CLIENT_ORDER_ID_REUSED', id])
   assert.is((await run('drop', '--before', second, '--directory', directory, '--yes')).exitCode, 1)
+})
+
+archive('exports names as CSV that no program takes for formulas, and as JSON lines as they are', async () => {
+  const names = ['=cmd|"x"', '+1', '-2+3', '@SUM(A1)', '\uff1d1', 'plain-1']
+  const at = monthsAgo(9)
+  for (const name of names)
+    await insertOldOrder(db, trader, { at, trader_external_id: name, clientOrderId: `=${randomUUID()}`, pnl: '-9.50' })
+  await archiveDue(services)
+  const files = { csv: join(directory, 'names.csv'), jsonl: join(directory, 'names.jsonl') }
+  for (const [format, file] of Object.entries(files))
+    await run('export', '--month', monthOf(at), '--format', format, '--file', file)
+  const lines = (await linesOf(files.jsonl)).map(line => JSON.parse(line))
+  assert.equal(lines.map(order => order.trader_external_id).sort(), [...names].sort())
+  const [head = [], ...orders] = (await linesOf(files.csv)).map(cellsOf)
+  const column = (name: string) => orders.map(cells => cells[head.indexOf(name)] ?? '')
+  assert.equal(column('trader_external_id').sort(), names.map(name => (name === 'plain-1' ? name : `'${name}`)).sort())
+  for (const name of column('client_order_id')) assert.match(name, /^'=/)
+  assert.equal(
+    column('pnl'),
+    names.map(() => '-9.50')
+  )
+})
+
+archive('drops no month that a dump reads, and says what to do', async () => {
+  const at = monthsAgo(9)
+  const place = await mkdtemp(join(tmpdir(), 'archive-'))
+  const dump = await db.transaction()
+  await dump.raw('select count(*) from orders_archive')
+  const drop = () => run('drop', '--before', monthOf(monthsAgo(8)), '--directory', place, '--yes', '--json')
+  const refused = await drop()
+  await dump.rollback()
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, new RegExp(`^${monthOf(at)} is in use, by a dump for example, and was not dropped`))
+  assert.is((await db('orders_archive').where({ created_at: at })).length, 6)
+  // The files of the first try are not written over.
+  assert.match((await drop()).stderr, /^Cannot open .*orders-.*: file already exists/)
+  for (const ending of ['csv', 'jsonl']) await rm(join(place, `orders-${monthOf(at)}.${ending}`))
+  const { exitCode, stderr, json } = await drop()
+  assert.is(exitCode, 0, stderr)
+  assert.equal(
+    json.data.map(({ month, orders }: { month: string; orders: number }) => [month, orders]),
+    [[monthOf(at), 6]]
+  )
+})
+
+archive('drops no month of which an order has not moved yet', async () => {
+  const at = monthsAgo(7)
+  const place = await mkdtemp(join(tmpdir(), 'archive-'))
+  await insertOldOrder(db, trader, { at })
+  const running = await insertOldOrder(db, trader, { at, phase: 'open', pnl: null, closed_at: null })
+  await archiveDue(services)
+  const drop = () => run('drop', '--before', monthOf(monthsAgo(6)), '--directory', place, '--yes', '--json')
+  const refused = await drop()
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, new RegExp(`^${monthOf(at)} has 1 orders that have not moved to the archive`))
+  await db('orders').where({ id: running }).update({ phase: 'closed', pnl: 1, closed_at: at })
+  await archiveDue(services)
+  const { exitCode, stderr, json } = await drop()
+  assert.is(exitCode, 0, stderr)
+  assert.is(json.data[0].orders, 2)
 })
 
 archive('drops no month that differs from its export, or whose events are kept', async () => {
