@@ -167,7 +167,12 @@ export async function takeOver(
                                and ${servedByNoOther('orders.account_id', ':worker')}
                              order by expiry_at nulls last limit :limit) o
      ), mine as (
-       select id from orders where id in (select id from left_alone limit :limit) and phase = 'open' for update skip locked
+       -- Of an order that another worker took since the statement began the locked row names that one.
+       select id from orders
+        where id in (select id from left_alone limit :limit) and phase = 'open'
+          and case when lease_holder is null then lease_until is null or lease_until < now()
+                   else lease_holder in (select name from gone) end
+          for update skip locked
      )
      update orders o set lease_holder = :worker, lease_until = null where id in (select id from mine)
      returning ${leasedColumns}`,

@@ -103,6 +103,35 @@ leases('ends without waiting for a row that is being written; that one is taken 
   assert.equal(await taken('follower'), [busy])
 })
 
+leases('of another that took an order meanwhile keeps it', async () => {
+  for (const name of ['early', 'slow']) await renewLease(db, name, LONG_MS)
+  const order = await makeFollowed('dead')
+  // A statement that reads the accounts' leases has begun, and waits there for `holder`.
+  const HELD = 4_711
+  await db.raw(`alter table account_leases rename to kept_leases`)
+  await db.raw(`create view account_leases as select * from kept_leases
+    union all select l.* from (select pg_advisory_lock_shared(${HELD})::text as held offset 0) h join kept_leases l on h.held = 'never'`)
+  const holder = await db.transaction()
+  try {
+    await holder.raw(`select pg_advisory_lock(${HELD})`)
+    const slow = taken('slow')
+    await until('it waits', async () => {
+      const { rows } = await db.raw(
+        `select from pg_locks where locktype = 'advisory' and objid = ${HELD} and not granted`
+      )
+      return rows.length > 0
+    })
+    await db('orders').where({ id: order }).update({ lease_holder: 'early' })
+    await holder.raw(`select pg_advisory_unlock(${HELD})`)
+    assert.equal(await slow, [])
+    assert.ok((await renewLease(db, 'early', LONG_MS)).has(order))
+  } finally {
+    await holder.rollback()
+    await db.raw('drop view account_leases')
+    await db.raw('alter table kept_leases rename to account_leases')
+  }
+})
+
 leases('of another does not keep an order that was let go, once its pause is over', async () => {
   await renewLease(db, 'tired', LONG_MS)
   const [now, later] = [await makeFollowed('tired'), await makeFollowed('tired')] as [string, string]
