@@ -20,6 +20,7 @@ import {
   ActiveAccountChoice,
   Connection,
   Exchange,
+  readTokenEnd,
   testAccountId
 } from '../../schemas/traders/accounts.ts'
 import type { Operation } from '../operation.ts'
@@ -48,6 +49,9 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       throw new ApiError('VALIDATION_FAILED', `accountId ${named[twice]} is named twice`, { extras: { details } })
     }
     requireSide(partner.testOf !== null, named)
+    const ends = body.accounts.map(({ tokenExpiresAt }, index) =>
+      tokenExpiresAt === undefined ? undefined : readTokenEnd(tokenExpiresAt, index)
+    )
     return db.transaction(async trx => {
       const { traderId, connectedAt } = await upsertTrader(trx, {
         partnerId: partner.partnerId,
@@ -59,7 +63,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       if (!connectedAt) await requireRoom(trx, 'traders', partner.partnerId)
       const accounts: AccountRecord[] = []
       let added = false
-      for (const { accountId, accountMode, currency, token, refreshToken, tokenExpiresAt } of body.accounts) {
+      for (const [index, { accountId, accountMode, currency, token, refreshToken }] of body.accounts.entries()) {
         const account = await upsertAccount(trx, vault, {
           partnerId: partner.partnerId,
           traderId,
@@ -68,7 +72,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
           currency: currency ?? null,
           token
         })
-        await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: tokenExpiresAt })
+        await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: ends[index] })
         // A new one has neither orders to sell nor been counted.
         if (account.created) added = true
         else await closeAtOnce(trx, account.id)

@@ -27,7 +27,7 @@ export async function storeRenewal(
   trx: Db,
   vault: Vault,
   accountRowId: string,
-  { refreshToken, expiresAt }: { refreshToken: string | undefined; expiresAt: string | undefined }
+  { refreshToken, expiresAt }: { refreshToken: string | undefined; expiresAt: Date | undefined }
 ): Promise<void> {
   if (refreshToken === undefined && expiresAt === undefined) return
   const sealed = refreshToken === undefined ? null : vault.seal(refreshToken, contextOf(accountRowId))

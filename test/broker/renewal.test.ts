@@ -59,13 +59,40 @@ const rowOf = async (accountId: string) => {
 
 const renewal = suite('a token that expires')
 
+/** Exchanges an account whose token ends at `tokenExpiresAt`, as it is written. */
+const exchangeUntil = (tokenExpiresAt: string, accountId = 'VRTC1') => {
+  const accounts = [{ accountId, token: `sim-${accountId}-x1`, accountMode: 'DEMO', tokenExpiresAt }]
+  return partner.call(exchangeTokens, { body: { traderExternalId: 'x', accounts } })
+}
+
 renewal('is refused with an end that is no time', async () => {
-  const accounts = [{ accountId: 'VRTC1', token: 'sim-VRTC1-x1', accountMode: 'DEMO', tokenExpiresAt: 'soon' }]
-  const { status, body } = await partner.call(exchangeTokens, { body: { traderExternalId: 'x', accounts } })
-  assert.equal(
-    [status, body.error, body.details[0].path],
-    [400, 'VALIDATION_FAILED', '/body/accounts/0/tokenExpiresAt']
-  )
+  // The format of the schema allows all but the first; PostgreSQL has no such zone and no such year.
+  for (const end of ['soon', '2026-11-21T08:00:00+24:30', '0000-01-01T00:00:00Z', '2026-12-31T23:59:60Z']) {
+    const { status, body } = await exchangeUntil(end)
+    assert.equal(
+      [status, body.error, body.details?.[0].path],
+      [400, 'VALIDATION_FAILED', '/body/accounts/0/tokenExpiresAt'],
+      end
+    )
+  }
+})
+
+renewal('may have its end written in any form of the format', async () => {
+  const accountId = newAccountId()
+  const meant = new Date('2126-11-21T08:00:00Z')
+  for (const end of [
+    '2126-11-21T08:00:00Z',
+    '2126-11-21 08:00:00z',
+    '2126-11-21T13:30:00+0530',
+    '2126-11-21T03:00:00-05',
+    '2126-11-22T07:59:00+23:59',
+    `2126-11-21T08:00:00.${'0'.repeat(200)}Z`
+  ]) {
+    const { status, body } = await exchangeUntil(end, accountId)
+    assert.is(status, 200, `${end} ${JSON.stringify(body)}`)
+    const stored = await db('broker_accounts').where({ account_id: accountId }).first('token_expires_at')
+    assert.equal(stored?.token_expires_at, meant, end)
+  }
 })
 
 renewal(
