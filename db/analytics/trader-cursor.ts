@@ -2,6 +2,10 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { TraderSort } from './traders.ts'
 
+// What a list is sorted by, as a cursor has it. Seconds since 1970 have no more digits than an instant of PostgreSQL's.
+const AMOUNT = /^-?\d{1,30}(\.\d{1,20})?$/
+const SECONDS = /^\d{1,11}(\.\d{1,6})?$/
+
 // A cursor holds what its list is sorted by, and the last entry's value and trader.
 export function writeCursor(sort: TraderSort, value: string, traderId: string): string {
   return Buffer.from(JSON.stringify([sort, value, traderId])).toString('base64url')
@@ -19,7 +23,7 @@ export function readCursor(cursor: string, sort: TraderSort): [string, string] {
   if (
     by !== sort ||
     typeof value !== 'string' ||
-    !/^-?\d{1,30}(\.\d{1,20})?$/.test(value) ||
+    !(sort === 'lastTradeAt' ? SECONDS : AMOUNT).test(value) ||
     typeof id !== 'string' ||
     !/^[a-z0-9_]{1,64}$/.test(id)
   ) {

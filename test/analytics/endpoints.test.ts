@@ -241,6 +241,12 @@ traders('are listed by what they made, a page at a time', async () => {
     query: { ...query, sort: 'volume', cursor: first.nextCursor }
   })
   assert.equal([other.status, other.body.details[0].path], [400, '/query/cursor'])
+  // More seconds than PostgreSQL counts.
+  for (const seconds of ['999999999999', '-9999999999999', `${'9'.repeat(30)}.5`]) {
+    const cursor = Buffer.from(JSON.stringify(['lastTradeAt', seconds, ben.traderId])).toString('base64url')
+    const never = await partner.call(listTraderAnalytics, { query: { ...query, sort: 'lastTradeAt', cursor } })
+    assert.equal([never.status, never.body.details?.[0].path], [400, '/query/cursor'], seconds)
+  }
 })
 
 traders('are not complete while a contract is open of which nobody knows whether it had ended by then', async () => {
