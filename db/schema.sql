@@ -1515,6 +1515,8 @@ create table webhook_replays (
   until_position bigint not null,
   types text[],
   created_at timestamp with time zone default now() not null,
+  since timestamp with time zone,
+  until timestamp with time zone,
   constraint webhook_replays_pkey PRIMARY KEY (id),
   constraint webhook_replays_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE
 );

@@ -242,6 +242,12 @@ export const Replay = {
   additionalProperties: false,
   required: ['events'],
   properties: {
-    events: { type: 'integer', minimum: 0, description: 'How many events will be sent again.', examples: [42] }
+    events: {
+      type: 'integer',
+      minimum: 0,
+      description:
+        'How many events will be sent again; fewer where the endpoint is disabled, or its types are changed, before they are.',
+      examples: [42]
+    }
   }
 } as const

@@ -75,7 +75,8 @@ export const migrations: readonly string[] = [
   '0088_restored_beside',
   '0091_spending_of_calls',
   '0095_days_beside_readers',
-  '0096_opened_as_it_was'
+  '0096_opened_as_it_was',
+  '0097_replay_windows'
 ]
 
 /** The encoding that the database needs. */

@@ -162,6 +162,10 @@ interface ReplayRange {
   types: readonly string[] | null
 }
 
+/** Whether an event `e` happened in a window of time, as SQL; either end may be null. */
+const within = (since: string, until: string) =>
+  `(${since} is null or e.at >= ${since}) and (${until} is null or e.at < ${until})`
+
 /**
  * Has events that the endpoint has passed sent again, under their ids; returns how many. Throws PointExpired for a point that is not
  * kept, LIMIT_REACHED past the bound on replays.
@@ -186,7 +190,7 @@ export async function insertReplay(
        from events e join webhook_endpoints w on w.id = :endpointId
       where e.partner_id = :partnerId and e.position > :position and e.position <= w.position
         and e.day >= ${DAY_ZERO} + :day::int
-        and (:since::timestamptz is null or e.at >= :since::timestamptz) and (:until::timestamptz is null or e.at < :until::timestamptz)
+        and ${within(':since::timestamptz', ':until::timestamptz')}
         and (:types::text[] is null or e.type = any(:types::text[])) and (w.types is null or e.type = any(w.types))`,
     {
       endpointId,
@@ -205,9 +209,18 @@ export async function insertReplay(
   await requireFewReplays(trx, endpointId)
   await rows(
     trx,
-    `insert into webhook_replays (endpoint_id, partner_id, position, day, until_position, types)
-     values (:endpointId, :partnerId, :position, ${DAY_ZERO} + :day::int, :last, :types::text[])`,
-    { endpointId, partnerId, position: range.first - 1, day: range.day, last: range.last, types: types && [...types] }
+    `insert into webhook_replays (endpoint_id, partner_id, position, day, until_position, types, since, until)
+     values (:endpointId, :partnerId, :position, ${DAY_ZERO} + :day::int, :last, :types::text[], :since::timestamptz, :until::timestamptz)`,
+    {
+      endpointId,
+      partnerId,
+      position: range.first - 1,
+      day: range.day,
+      last: range.last,
+      types: types && [...types],
+      since,
+      until
+    }
   )
   await noticeWork(trx, endpointId)
   return range.count
@@ -243,7 +256,7 @@ export async function stepReplay(
      ), page as materialized (
        select e.position, e.day, e.id, e.type, e.subject from replay r join events e on e.partner_id = r.partner_id and e.day >= r.day
           and e.position > r.position and e.position <= r.until_position
-        where (r.types is null or e.type = any(r.types)) and (r.own_types is null or e.type = any(r.own_types))
+        where ${within('r.since', 'r.until')} and (r.types is null or e.type = any(r.types)) and (r.own_types is null or e.type = any(r.own_types))
         order by e.day, e.position limit :limit
      ), put as (
        insert into webhook_pending (endpoint_id, partner_id, position, day, event_id, type, subject, delivery_id, attempts, replay, next_at)

@@ -256,6 +256,35 @@ replaying('hold no endpoint while they count events: its deliveries go on', asyn
   assert.equal([status, body], [200, { events: 1 }])
 })
 
+replaying(
+  'of a window of time send what they count, also where events happened in another order than they are in',
+  async () => {
+    const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+    const { webhookId } = await register(partner, receiver)
+    const params = { id: webhookId }
+    for (let made = 0; made < 3; made++) await partner.makeTrader()
+    await until('all events', () => receiver.book.length === 3, WAIT_MS)
+    await until('all attempts', async () => (await deliveriesOf(partner, webhookId)).length === 3, WAIT_MS)
+    const [first, between, last] = (await partner.call(listEvents)).body.data.slice(-3)
+    // Its change was made an hour before, and committed after the first one's.
+    await db('events')
+      .where({ partner_id: partner.partnerId, position: between.position })
+      .update({ at: new Date(new Date(between.createdAt).getTime() - 3_600_000) })
+    receiver.book.length = 0
+    const { body } = await partner.call(replayWebhook, { params, body: { since: first.createdAt } })
+    assert.equal(body, { events: 2 })
+    const left = async (table: string) => (await db(table).where({ endpoint_id: webhookId })).length
+    await until(
+      'the end of the replay',
+      async () =>
+        (await left('webhook_replays')) + (await left('webhook_pending')) === 0 &&
+        (await deliveriesOf(partner, webhookId)).length >= 5,
+      WAIT_MS
+    )
+    assert.equal(receiver.book.map(({ event }) => event.id).sort(), [first.id, last.id].sort())
+  }
+)
+
 /** The cursor after the partner's first event. */
 async function firstCursor(partner: Awaited<ReturnType<typeof harness.makePartner>>): Promise<string> {
   const { writeCursor } = await import('../../db/events/cursor.ts')

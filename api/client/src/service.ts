@@ -6025,7 +6025,7 @@ export interface components {
         };
         /** Replay */
         Replay: {
-            /** @description How many events will be sent again. */
+            /** @description How many events will be sent again; fewer where the endpoint is disabled, or its types are changed, before they are. */
             events: number;
         };
         /** RequestEntry */
