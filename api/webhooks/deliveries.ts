@@ -2,6 +2,7 @@
 
 import { readCursor } from '../../db/events/cursor.ts'
 import { WORK } from '../../db/platform/bus.ts'
+import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../../db/platform/list-cursors.ts'
 import {
   insertReplay,
   listDeliveries,
@@ -83,9 +84,11 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
   errors: ['NOT_FOUND'],
   weight: 'page',
   async handle({ partner, params, query }, { db }) {
-    const after = query.cursor === undefined ? null : readDeliveryId(query.cursor)
-    if (after === undefined) throw invalid([{ path: '/query/cursor', message: 'is not a cursor of this list' }])
-    await getWebhook(db, params.id, partner.partnerId)
+    const { partnerId } = partner
+    const list: MarkedList = { name: 'deliveries', partnerId, filters: { id: params.id, status: query.status } }
+    const after = query.cursor === undefined ? null : afterOf(list, query.cursor)
+    if (after === undefined) throw foreignCursor()
+    await getWebhook(db, params.id, partnerId)
     const limit = query.limit ?? 50
     const rows = await listDeliveries(db, {
       endpointId: params.id,
@@ -94,8 +97,15 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
       after
     })
     const data = rows.slice(0, limit).map(presentDelivery)
-    return { data, nextCursor: rows.length > limit ? (data.at(-1)?.deliveryId ?? null) : null }
+    const last = data.at(-1)
+    return { data, nextCursor: rows.length > limit && last ? writeListCursor(list, [last.deliveryId]) : null }
   }
+}
+
+/** The attempt after which a page begins; undefined for a cursor of another list. In the version before its id was the cursor. */
+function afterOf(list: MarkedList, cursor: string): string | undefined {
+  const [id = cursor] = readListCursor(list, cursor, 1) ?? []
+  return typeof id === 'string' ? readDeliveryId(id) : undefined
 }
 
 export const retryWebhookDelivery: Operation<{ params: DeliveryPath }> = {

@@ -283,7 +283,7 @@ export async function listTraderSums(
   }
 ): Promise<TraderPage> {
   const { sort, cursor, ...window } = requested
-  const [after, id] = cursor === undefined ? [null, null] : readCursor(cursor, sort)
+  const [after, id] = cursor === undefined ? [null, null] : readCursor(requested, cursor)
   const found = await db.transaction(async trx => {
     await trx.raw(READING)
     return rows<FoundTrader>(trx, pageStatement(sortKeys[sort], requested.accountMode === 'ALL'), {
@@ -298,7 +298,7 @@ export async function listTraderSums(
   const last = data.at(-1)
   return {
     data,
-    nextCursor: listed.length > requested.limit && last ? writeCursor(sort, last.key, last.traderId) : null,
+    nextCursor: listed.length > requested.limit && last ? writeCursor(requested, last.key, last.traderId) : null,
     asOf: first.asOf,
     complete: first.over && !first.openEnds && first.unknown === 0
   }

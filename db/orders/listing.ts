@@ -1,7 +1,7 @@
 // Lists of orders, newest first, page by page: of the live ones and of those in the archive.
 import type { Knex } from 'knex'
-import { ApiError } from '../../schemas/errors/errors.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
+import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { allOrders, neverArchivedFrom, orderName } from './archive.ts'
 import { entryColumns } from './entry.ts'
@@ -63,13 +63,14 @@ async function page<Row extends ListedOrder>(
   columns: readonly string[],
   filter: OrderFilter
 ): Promise<OrderPage<Row>> {
-  const position = filter.cursor ? readCursor(filter.cursor) : undefined
+  const list = markedList(filter)
+  const position = filter.cursor ? readCursor(list, filter.cursor) : undefined
   const found = await pageOfBoth<Row>(db, { columns, filter, position })
   const orders = found.slice(0, filter.limit)
   const last = orders.at(-1)
   return {
     orders,
-    nextCursor: found.length > filter.limit && last ? writeCursor([last.created_micros, last.id]) : null
+    nextCursor: found.length > filter.limit && last ? writeListCursor(list, [last.created_micros, last.id]) : null
   }
 }
 
@@ -152,27 +153,26 @@ async function pageOf<Row extends ListedOrder>(
   )) as Placed<Row>[]
 }
 
-// A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
-function writeCursor(position: PagePosition): string {
-  return Buffer.from(JSON.stringify(position)).toString('base64url')
+function markedList({
+  partnerId,
+  limit: _limit,
+  cursor: _cursor,
+  from: _from,
+  to: _to,
+  ...filters
+}: OrderFilter): MarkedList {
+  return { name: 'orders', partnerId, filters }
 }
 
-function readCursor(cursor: string): PagePosition {
-  let position: unknown
-  try {
-    position = JSON.parse(Buffer.from(cursor, 'base64url').toString('utf8'))
-  } catch {
-    position = undefined
-  }
-  const [micros, id] = Array.isArray(position) ? position : []
+// A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
+function readCursor(list: MarkedList, cursor: string): PagePosition {
+  const [micros, id] = readListCursor(list, cursor, 2) ?? []
   if (
     typeof micros !== 'string' ||
     !/^\d{1,18}$/.test(micros) ||
     typeof id !== 'string' ||
     !/^ord_[0-9a-z]{26}$/.test(id)
-  ) {
-    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
-    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
-  }
+  )
+    throw foreignCursor()
   return [micros, id]
 }

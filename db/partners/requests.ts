@@ -1,5 +1,5 @@
 // Reads the request log: a partner's requests, newest first, and those of all partners as they are written.
-import { ApiError } from '../../schemas/errors/errors.ts'
+import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { dropDays, makeDays } from '../postgres/day-partitions.ts'
 import {
@@ -44,7 +44,7 @@ const USED_AFTER_MS = 3_600_000
  */
 export async function listRequests(db: Db, filter: RequestFilter): Promise<RequestPageRows> {
   const { requestId, cursor, from, to } = filter
-  const after = cursor === undefined ? undefined : readCursor(cursor)
+  const after = cursor === undefined ? undefined : readCursor(markedList(filter), cursor)
   const madeAt = requestId === undefined || after ? undefined : timeOfRequestId(requestId)
   if (madeAt) {
     const around = {
@@ -69,6 +69,7 @@ const compare = (a: EntryPlace, b: EntryPlace) => a[0] - b[0] || a[1] - b[1] || 
 /** Merges groups, which overlap in time: an entry is in the page once no group that was not read yet can have a later one. */
 async function readPage(db: Db, filter: RequestFilter, after: EntryPlace | undefined): Promise<RequestPageRows> {
   const { from, to, limit } = filter
+  const list = markedList(filter)
   const found: PlacedRow[] = []
   let wanted = filter.requestId === undefined ? limit + 1 : SCANNED_AT_MOST
   for (let passed = 0, reached: EntryPlace | undefined; ; wanted = Math.min(BATCH, SCANNED_AT_MOST - passed)) {
@@ -85,9 +86,10 @@ async function readPage(db: Db, filter: RequestFilter, after: EntryPlace | undef
     const certain = next ? found.filter(row => compare(placeOf(row), next) > 0) : found
     const requests = certain.slice(0, limit)
     const last = requests.at(-1)
-    if (certain.length > limit && last) return { requests, nextCursor: writeCursor(placeOf(last)) }
+    if (certain.length > limit && last) return { requests, nextCursor: writeListCursor(list, placeOf(last)) }
     if (!next) return { requests, nextCursor: null }
-    if (passed >= SCANNED_AT_MOST || filter.requestId !== undefined) return { requests, nextCursor: writeCursor(next) }
+    if (passed >= SCANNED_AT_MOST || filter.requestId !== undefined)
+      return { requests, nextCursor: writeListCursor(list, next) }
     reached = next
   }
 }
@@ -192,16 +194,27 @@ export function presentRequest({
   }
 }
 
-const writeCursor = (place: EntryPlace): string => Buffer.from(place.join()).toString('base64url')
+function markedList({ partnerId, status, error, operation, trader, requestId }: RequestFilter): MarkedList {
+  return { name: 'requests', partnerId, filters: { status, error, operation, trader, requestId } }
+}
 
-function readCursor(cursor: string): EntryPlace {
+// Milliseconds, the number of a group, an index.
+const PLACE_DIGITS = [14, 15, 5]
+
+function readCursor(list: MarkedList, cursor: string): EntryPlace {
+  const place = readListCursor(list, cursor, PLACE_DIGITS.length) ?? placeOfVersionBefore(cursor)
+  const isPlace = PLACE_DIGITS.every(
+    (digits, part) =>
+      Number.isInteger(place[part]) && (place[part] as number) >= 0 && (place[part] as number) < 10 ** digits
+  )
+  if (!isPlace) throw foreignCursor()
+  return place as EntryPlace
+}
+
+/** The version before wrote the parts of a place between commas, without a mark. */
+function placeOfVersionBefore(cursor: string): unknown[] {
   const text = Buffer.from(cursor, 'base64url').toString('latin1')
-  const [, at, n, index] = /^(\d{1,14}),(\d{1,15}),(\d{1,5})$/.exec(text) ?? []
-  if (at === undefined) {
-    const details = [{ path: '/query/cursor', message: 'is not a cursor of this list' }]
-    throw new ApiError('VALIDATION_FAILED', 'cursor is not a cursor of this list', { extras: { details } })
-  }
-  return [Number(at), Number(n), Number(index)]
+  return /^\d+,\d+,\d+$/.test(text) ? text.split(',').map(Number) : []
 }
 
 /** Requests of one partner, or of all, that were written together. */

@@ -104,7 +104,7 @@ export const cursor = {
   minLength: 1,
   maxLength: 200,
   pattern: '^[A-Za-z0-9_-]+$',
-  description: 'nextCursor of the page before; opaque.',
+  description: 'nextCursor of the page before, of the same list under the same filters; opaque.',
   examples: ['WyIyMDI2LTExLTIxVDA4OjAwOjAwLjAwMFoiLCJvcmRfMDEiXQ']
 } as const
 

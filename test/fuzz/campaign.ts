@@ -156,14 +156,12 @@ function* schedule(
   }
 }
 
-const sortIn = (path: string) => new URLSearchParams(path.split('?')[1]).get('sort')
-
 /** Identifiers of what was made, so that later requests get past the first look-up. */
 function remember(scene: FuzzScene, { operation, raw }: FuzzCase, text: string): void {
   const body = JSON.parse(text) as Record<string, unknown>
   if (operation.query.cursor && typeof body.nextCursor === 'string')
-    learn(scene, cursorOf(operation, 'cursor', sortIn(raw.path)), body.nextCursor)
-  if (operation.query.after && typeof body.cursor === 'string') learn(scene, cursorOf(operation, 'after'), body.cursor)
+    learn(scene, cursorOf('cursor', raw.path), body.nextCursor)
+  if (operation.query.after && typeof body.cursor === 'string') learn(scene, cursorOf('after', raw.path), body.cursor)
   if (operation.method !== 'POST') return
   const identifier = identifierIn(operation.path)
   const names: Record<string, string> = {

@@ -103,8 +103,17 @@ const LEFT_OUT: Record<string, string[]> = {
 }
 
 const CURSORS = new Set(['cursor', 'after'])
-/** The name under which values of a cursor are known: each list takes its own alone, and in the order it was made in. */
-export const cursorOf = ({ name }: Described, cursor: string, sort: unknown = null) => `${cursor} of ${name} ${sort}`
+// May differ from page to page.
+const PAGING = new Set(['cursor', 'limit', 'from', 'to'])
+
+/** The name under which values of a cursor are known: a list takes its own alone, under the filters that they were made for. */
+export function cursorOf(cursor: string, path: string): string {
+  const { pathname, searchParams } = new URL(path, 'http://service')
+  // Events have one log, whatever of it is shown.
+  const filters = cursor === 'after' ? [] : [...searchParams].filter(([name]) => !PAGING.has(name))
+  return `${cursor} of ${pathname} ${new URLSearchParams(filters.sort())}`
+}
+
 const DAY_MS = 86_400_000
 const dayFromToday = (days: number) => new Date((Math.floor(Date.now() / DAY_MS) + days) * DAY_MS).toISOString()
 // Parts of a window of time, any of which go together: schemas cannot express that one lies before the other, or how far.
@@ -117,9 +126,9 @@ const WINDOW: Record<string, Arbitrary<unknown>> = {
 /** A query with one of the cursors that were made for it, where there are any, or without. */
 function withCursor(
   query: Record<string, unknown>,
-  cursor: { name: string; values: unknown[] } | undefined | ''
+  cursor: { name: string; values: unknown[] }
 ): Arbitrary<Record<string, unknown>> {
-  if (!cursor || cursor.values.length === 0) return fc.constant(query)
+  if (cursor.values.length === 0) return fc.constant(query)
   return fc
     .constantFrom(undefined, ...cursor.values)
     .map(value => (value === undefined ? query : { ...query, [cursor.name]: value }))
@@ -149,15 +158,16 @@ export function inputsFor(operation: Described, scene: FuzzScene): Arbitrary<Inp
       })
   )
   const cursor = Object.keys(operation.query).find(name => CURSORS.has(name))
-  return fc.record({
+  const chosen = fc.record({
     params: fc.record(params, { noNullPrototype: true }),
-    query: fc
-      .record(query, { requiredKeys: operation.requiredQuery, noNullPrototype: true })
-      .chain(others =>
-        withCursor(others, cursor && { name: cursor, values: known(cursorOf(operation, cursor, others.sort)) })
-      ),
+    query: fc.record(query, { requiredKeys: operation.requiredQuery, noNullPrototype: true }),
     ...(operation.body ? { body: valid(body, known, operation.name) } : {})
   }) as Arbitrary<Input>
+  if (!cursor) return chosen
+  return chosen.chain(input => {
+    const values = known(cursorOf(cursor, pathOf(operation, input)))
+    return withCursor(input.query, { name: cursor, values }).map(query => ({ ...input, query }))
+  })
 }
 
 /** Whether the session sent is over afterwards; a later request with it is a 401 before its body is looked at. */

@@ -596,7 +596,7 @@ export interface paths {
                     accountMode?: "REAL" | "DEMO" | "ALL";
                     /** @description Only this account currency: traders are ordered by amounts, which must be of one. */
                     currency?: string;
-                    /** @description nextCursor of the page before; opaque. */
+                    /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
                     cursor?: string;
                     /** @description Start of the window, inclusive: ISO 8601, with a zone. Default: 30 days before `to`. */
                     from?: string;
@@ -2193,7 +2193,7 @@ export interface paths {
                     brokerOrderId?: string;
                     /** @description The order of this idempotency key. */
                     clientOrderId?: string;
-                    /** @description nextCursor of the page before; opaque. */
+                    /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
                     cursor?: string;
                     /** @description How many entries at most. */
                     limit?: number;
@@ -2479,7 +2479,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description nextCursor of the page before; opaque. */
+                    /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
                     cursor?: string;
                     /** @description Only this error. */
                     error?: "VALIDATION_FAILED" | "MALFORMED_REQUEST" | "MALFORMED_JSON" | "UNAUTHENTICATED" | "INVALID_CREDENTIALS" | "SUBSCRIPTION_INACTIVE" | "WALLET_INSUFFICIENT" | "KEY_REVOKED" | "PARTNER_SUSPENDED" | "HTTPS_REQUIRED" | "CROSS_SITE_REFUSED" | "INSUFFICIENT_SCOPE" | "NOT_FOUND" | "TRADER_NOT_FOUND" | "ACCOUNT_NOT_FOUND" | "LEADER_NOT_FOUND" | "BROKER_DISCONNECTED" | "METHOD_NOT_ALLOWED" | "REQUEST_TIMEOUT" | "CLIENT_ORDER_ID_REUSED" | "FOLLOW_MISMATCH" | "CONFLICT" | "PRICE_CHANGED" | "LIMIT_REACHED" | "IDEMPOTENCY_IN_PROGRESS" | "EMAIL_TAKEN" | "TENANT_SLUG_TAKEN" | "CURSOR_EXPIRED" | "PAYLOAD_TOO_LARGE" | "UNSUPPORTED_MEDIA_TYPE" | "IDEMPOTENCY_KEY_REUSED" | "MARKET_CLOSED" | "INVALID_CONTRACT" | "INSUFFICIENT_BALANCE" | "RATE_LIMITED" | "HEADERS_TOO_LARGE" | "INTERNAL" | "BROKER_UPSTREAM" | "TRADING_HALTED" | "UNAVAILABLE";
@@ -3354,7 +3354,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description nextCursor of the page before; opaque. */
+                    /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
                     cursor?: string;
                     /** @description How many entries at most. */
                     limit?: number;
