@@ -298,11 +298,19 @@ export async function markProven(
   )
 }
 
-/** Gives the refused tokens of a partner another chance, and proves all of them anew: its dialect has changed. */
+/**
+ * Gives the refused tokens of a partner another chance, and proves all of them anew: its dialect has changed. Those of erased
+ * traders are none any more.
+ */
 export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
-  await trx('broker_accounts')
-    .where({ partner_id: partnerId })
-    .update({ status: 'CONNECTED', rejected_reason: null, proven_version: null })
+  await rows(
+    trx,
+    `update broker_accounts a set status = 'CONNECTED', rejected_reason = null, proven_version = null
+       from traders t
+      where a.partner_id = :partnerId and t.id = a.trader_id and t.connected_at is not null
+        and (a.status <> 'CONNECTED' or a.proven_version is not null)`,
+    { partnerId }
+  )
 }
 
 /** Stores the currency from the broker, where none was given. */

@@ -20,6 +20,7 @@ import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
+import { getPartner, setBroker } from '../../db/partners/partners.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import { unsealToken } from '../../db/traders/accounts.ts'
@@ -328,6 +329,18 @@ erasing('ends what the trader could do, and leaves others as they are', async ()
   assert.equal([words.includes(`I am ${anna.word}`), words.includes(`I am ${other.word}`)], [false, true])
   assert.is((await partner.call(getCommunityProfile, other.as)).body.displayName, other.word)
   assert.is((await partner.call(logInTrader, { body: { email: other.email, password } })).status, 200)
+})
+
+erasing('leaves its accounts refused when its partner moves to another application', async () => {
+  const [anna, other] = [await makePerson(), await makePerson()]
+  await db('broker_accounts').where({ trader_id: other.traderId }).update({ status: 'REJECTED' })
+  await erase(anna.traderId)
+  const { brokerDialect: dialect, brokerAppId: appId } = await getPartner(db, partner.partnerId)
+  await db.transaction(trx => setBroker(trx, partner.partnerId, { dialect, appId: `${appId}9` }))
+  const statuses = async (traderId: string) =>
+    (await db('broker_accounts').where({ trader_id: traderId })).map(({ status }) => status)
+  assert.equal([await statuses(anna.traderId), await statuses(other.traderId)], [['REJECTED'], ['CONNECTED']])
+  await db.transaction(trx => setBroker(trx, partner.partnerId, { dialect, appId }))
 })
 
 erasing('changes nothing when repeated, and the partner’s id is free for another trader', async () => {
