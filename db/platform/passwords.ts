@@ -58,6 +58,10 @@ async function readCommon(): Promise<ReadonlySet<string>> {
 
 /** Whether a password is on the list of those guessed first, regardless of case. */
 export async function isCommonPassword(password: string): Promise<boolean> {
-  common ??= readCommon()
+  common ??= readCommon().catch(error => {
+    // The next one tries again.
+    common = undefined
+    throw error
+  })
   return (await common).has(plain(password).toLowerCase())
 }
