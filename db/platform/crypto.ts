@@ -84,7 +84,8 @@ export function tokenKeysOf({ tokenKeys, dataDir }: { tokenKeys: string | undefi
   if (!existsSync(file)) {
     mkdirSync(dataDir, { recursive: true })
     const draft = `${file}.${process.pid}`
-    writeFileSync(draft, `k1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600 })
+    // On the disk before anything is sealed: a database whose keys a loss of power took can be opened no more.
+    writeFileSync(draft, `k1:${randomBytes(32).toString('base64')}\n`, { mode: 0o600, flush: true })
     chmodSync(draft, 0o600)
     // Two processes may start at once: the first link wins and both read the same keys.
     try {
