@@ -1,5 +1,6 @@
 // GET /v1/requests: the partner's own requests and what came of them.
 import { listRequests as list, presentRequest } from '../db/partners/requests.ts'
+import { readInstant } from '../schemas/fields/instants.ts'
 import { RequestPage, RequestsQuery } from '../schemas/requests.ts'
 import type { Operation } from './operation.ts'
 
@@ -28,8 +29,8 @@ export const listRequests: Operation<{ query: RequestsQuery }> = {
       operation,
       trader,
       requestId,
-      from: from === undefined ? undefined : new Date(from),
-      to: to === undefined ? undefined : new Date(to),
+      from: from === undefined ? undefined : readInstant(from, '/query/from'),
+      to: to === undefined ? undefined : readInstant(to, '/query/to'),
       limit,
       cursor
     })

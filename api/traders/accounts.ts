@@ -13,6 +13,7 @@ import {
 import { storeRenewal } from '../../db/traders/token-renewal.ts'
 import { connectTrader, getTrader, upsertTrader } from '../../db/traders/traders.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { readInstant } from '../../schemas/fields/instants.ts'
 import {
   AccountList,
   AccountQuery,
@@ -20,7 +21,6 @@ import {
   ActiveAccountChoice,
   Connection,
   Exchange,
-  readTokenEnd,
   testAccountId
 } from '../../schemas/traders/accounts.ts'
 import type { Operation } from '../operation.ts'
@@ -50,7 +50,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
     }
     requireSide(partner.testOf !== null, named)
     const ends = body.accounts.map(({ tokenExpiresAt }, index) =>
-      tokenExpiresAt === undefined ? undefined : readTokenEnd(tokenExpiresAt, index)
+      tokenExpiresAt === undefined ? undefined : readInstant(tokenExpiresAt, `/body/accounts/${index}/tokenExpiresAt`)
     )
     return db.transaction(async trx => {
       const { traderId, connectedAt } = await upsertTrader(trx, {

@@ -15,6 +15,7 @@ import { findTestResult, insertTest } from '../../db/webhooks/tests.ts'
 import { WEBHOOK_TESTS, WEBHOOKS } from '../../db/webhooks/topics.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { readInstant } from '../../schemas/fields/instants.ts'
 import {
   DeliveriesQuery,
   Delivery,
@@ -155,8 +156,8 @@ export const replayWebhook: Operation<{ params: WebhookPath; body: NewReplay }> 
     if (point === undefined) throw invalid([{ path: '/body/after', message: 'is not a cursor of events' }])
     const range = {
       point,
-      since: body.since === undefined ? null : new Date(body.since),
-      until: body.until === undefined ? null : new Date(body.until),
+      since: body.since === undefined ? null : readInstant(body.since, '/body/since'),
+      until: body.until === undefined ? null : readInstant(body.until, '/body/until'),
       types: body.types ?? null
     }
     const events = await db.transaction(async trx => {

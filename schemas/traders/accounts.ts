@@ -1,6 +1,5 @@
 // Broker accounts of a trader: the token exchange, the list, the active one, the live balance.
 import type { FromSchema } from 'json-schema-to-ts'
-import { ApiError } from '../errors/errors.ts'
 import { accountId, accountMode, currency, idField, money, timestamp, traderExternalId } from '../fields/fields.ts'
 
 /** Ids of the test broker's accounts. No account of the real broker begins with TST. */
@@ -66,22 +65,6 @@ export const Exchange = {
   }
 } as const
 export type Exchange = FromSchema<typeof Exchange>
-
-const YEAR_ONE = Date.parse('0001-01-01T00:00:00Z')
-const YEAR_TEN_THOUSAND = Date.UTC(10_000)
-
-/**
- * The moment that the tokenExpiresAt of the account at `index` means. The format allows years, zones and leap seconds that
- * are no moment to us or to PostgreSQL: throws VALIDATION_FAILED for these.
- */
-export function readTokenEnd(given: string, index: number): Date {
-  const [date = '', time = ''] = given.toUpperCase().split(/[\sT]/)
-  const at = new Date(`${date}T${time.replace(/([+-]\d{2}):?(\d{2})?$/, (_, h, m = '00') => `${h}:${m}`)}`)
-  if (at.getTime() >= YEAR_ONE && at.getTime() < YEAR_TEN_THOUSAND) return at
-  const path = `/body/accounts/${index}/tokenExpiresAt`
-  const message = 'must be a moment there is, from the year 1 to 9999'
-  throw new ApiError('VALIDATION_FAILED', `${path} ${message}`, { extras: { details: [{ path, message }] } })
-}
 
 export const Connection = {
   type: 'object',

@@ -127,6 +127,12 @@ list('filters by status, error, operation, trader, request id and time, and page
   assert.equal(ids(await listed(partner, { requestId: 'request-3', status: 404 })), [])
   const window = { from: minutesAgo(9.5), to: minutesAgo(6.5) }
   assert.equal(ids(await listed(partner, window)), ['request-3', 'request-2', 'request-1'])
+  const zoneOfHours = Object.fromEntries(Object.entries(window).map(([name, at]) => [name, at.replace('Z', '+00')]))
+  assert.equal(ids(await listed(partner, zoneOfHours)), ['request-3', 'request-2', 'request-1'])
+  for (const name of ['from', 'to']) {
+    const { status, body } = await partner.call(listRequests, { query: { [name]: '2026-12-31T23:59:60Z' } })
+    assert.equal([status, body.details?.[0].path], [400, `/query/${name}`])
+  }
   const pages: unknown[] = []
   for (let cursor: string | null = ''; cursor !== null; ) {
     const query: Record<string, string | number> = { operation: 'getMe', limit: 2, ...(cursor ? { cursor } : {}) }

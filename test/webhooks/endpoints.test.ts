@@ -65,7 +65,9 @@ refusing('of replays without a beginning or with two, and of a disabled endpoint
   const { webhookId } = await register(partner, receiver)
   const params = { id: webhookId }
   const since = '2026-01-01T00:00:00Z'
-  for (const body of [{}, { since, after: await newest(partner) }, { after: 'nonsense' }])
+  const leapSecond = '2026-12-31T23:59:60Z'
+  const wrongRanges = [{ since: leapSecond }, { since, until: leapSecond }]
+  for (const body of [{}, { since, after: await newest(partner) }, { after: 'nonsense' }, ...wrongRanges])
     assert.is((await partner.call(replayWebhook, { params, body })).status, 400, JSON.stringify(body))
   await partner.call(updateWebhook, { params, body: { status: 'DISABLED' } })
   assert.is((await partner.call(replayWebhook, { params, body: { since } })).status, 409)
