@@ -13,6 +13,13 @@ import { expiredMessageOf, isOver } from './expired.ts'
 /** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
 export type Phase = 'unproven' | 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
 
+/**
+ * A condition: the order is in one of these phases. Each has an index of its own, and `phase in (…)` matches none of them: all
+ * orders would be read.
+ */
+export const inPhases = (order: string, phases: readonly Phase[]): string =>
+  `(${phases.map(phase => `${order}.phase = '${phase}'`).join(' or ')})`
+
 export interface OrderRow {
   id: string
   partner_id: string

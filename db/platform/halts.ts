@@ -4,7 +4,7 @@
 // keep them in memory for the orders they have claimed and not sent yet (worker/orders/halts.ts).
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type HaltFacts, type HaltScope, haltMessage, haltScopes } from '../../schemas/halts.ts'
-import type { OrderRow } from '../orders/reading.ts'
+import { inPhases, type OrderRow } from '../orders/reading.ts'
 import { getPartner } from '../partners/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { type Bus, WORK } from './bus.ts'
@@ -119,7 +119,7 @@ export async function failHalted(db: Db, limit: number): Promise<Pick<OrderRow, 
         set phase = 'failed', error_code = 'TRADING_HALTED', retryable = true, error_extras = w.halt,
             error_message = ${haltMessageOf('w.halt')}
        from (select q.id, ${haltOf('q')} as halt from orders q
-              where q.phase in ('queued', 'unproven') and ${isHalted('q')}
+              where ${inPhases('q', ['queued', 'unproven'])} and ${isHalted('q')}
               limit :limit for update of q skip locked) w
       where o.id = w.id and w.halt is not null
      returning o.id, o.reply_channel`,

@@ -6,6 +6,7 @@ import { haltScopes } from '../../schemas/halts.ts'
 import { readAnalyticsState } from '../analytics/state.ts'
 import { readOutbox } from '../events/sequence.ts'
 import { readUnmoved } from '../orders/archive-months.ts'
+import { inPhases } from '../orders/reading.ts'
 import { countBreaks } from '../orders/reconciliation.ts'
 import { countPastEnd } from '../orders/review.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -52,7 +53,7 @@ function orders(db: Db) {
     const phases = await rows<{ phase: string; count: number; age: number }>(
       db,
       `select phase, count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(coalesce(sent_at, queued_at))), 0)::float8 as age
-         from orders where phase in ('unproven', 'queued', 'sending', 'review') and dialect <> 'test' group by phase
+         from orders o where ${inPhases('o', ['unproven', 'queued', 'sending', 'review'])} and dialect <> 'test' group by phase
        union all select 'open', count(*), 0 from orders where phase = 'open'`
     )
     for (const phase of ['unproven', 'queued', 'sending', 'review', 'open']) {
