@@ -1,9 +1,10 @@
 // Lists of orders, newest first, page by page: of the live ones and of those in the archive.
 import type { Knex } from 'knex'
+import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
 import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { allOrders, neverArchivedFrom, orderName } from './archive.ts'
+import { allOrders, CLOCK_SLACK_MS, neverArchivedFrom, orderName } from './archive.ts'
 import { entryColumns } from './entry.ts'
 import type { OrderRow } from './reading.ts'
 
@@ -39,7 +40,8 @@ type PagePosition = [string, string]
 type Placed<Row extends ListedOrder> = Row & { created_micros: string }
 
 /**
- * A page of orders, newest first, by (created_at, id): stable while new ones arrive, and while old ones move to the archive.
+ * A page of orders, newest first: of a partner by (created_at, id), of all partners by id; stable while new ones arrive, and while
+ * old ones move to the archive.
  * A page that may have archived orders is read from both tables in one statement, and so in one snapshot.
  */
 export function listOrders(db: Db, filter: OrderFilter): Promise<OrderPage<OrderRow>> {
@@ -126,23 +128,14 @@ async function pageOf<Row extends ListedOrder>(
   query: Knex.QueryBuilder,
   { columns, filter, position }: PageReading
 ): Promise<Placed<Row>[]> {
-  query
-    .select(columns)
-    .orderBy([
-      { column: 'created_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(filter.limit + 1)
-  if (filter.partnerId) query.where({ partner_id: filter.partnerId })
-  // Those of all partners: without their test sides.
-  else query.whereNot({ dialect: 'test' })
+  query.select(columns).limit(filter.limit + 1)
+  if (filter.partnerId) ofPartner(query, filter.partnerId, position)
+  else ofAll(query, filter, position)
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
   if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
   if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
   if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
-  if (position)
-    query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [...position])
   if (filter.errorCode !== undefined) query.where({ error_code: filter.errorCode })
   if (filter.asset !== undefined) query.where({ asset: filter.asset })
   if (filter.accountId !== undefined) query.where({ account_id: filter.accountId })
@@ -151,6 +144,26 @@ async function pageOf<Row extends ListedOrder>(
   return (await query.select(
     query.client.raw('(extract(epoch from created_at) * 1000000)::bigint::text as created_micros')
   )) as Placed<Row>[]
+}
+
+function ofPartner(query: Knex.QueryBuilder, partnerId: string, position: PagePosition | undefined): void {
+  query.where({ partner_id: partnerId }).orderBy([
+    { column: 'created_at', order: 'desc' },
+    { column: 'id', order: 'desc' }
+  ])
+  if (position)
+    query.whereRaw(`(created_at, id) < (timestamptz 'epoch' + ? * interval '1 microsecond', ?)`, [...position])
+}
+
+/**
+ * Those of all partners, without their test sides, in the order of their ids: these are ordered by time, to what the clocks of
+ * processes differ by, and have an index, which created_at alone has not. So no page reads all orders for its newest.
+ */
+function ofAll(query: Knex.QueryBuilder, { from, to }: OrderFilter, position: PagePosition | undefined): void {
+  query.whereNot({ dialect: 'test' }).orderBy('id', 'desc')
+  if (position) query.where('id', '<', position[1])
+  if (from) query.where('id', '>=', orderIdAt(from.getTime() - CLOCK_SLACK_MS))
+  if (to) query.where('id', '<', orderIdAt(to.getTime() + CLOCK_SLACK_MS))
 }
 
 function markedList({

@@ -4,12 +4,16 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renewLease } from '../../db/orders/leases.ts'
+import { listOrders } from '../../db/orders/listing.ts'
+import { inPhases } from '../../db/orders/reading.ts'
 import { type Draft, storeOrders } from '../../db/orders/storing.ts'
+import { failHalted, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { serving } from '../../db/traders/account-leases.ts'
 import { eraseTrader, exportTrader } from '../../db/traders/erasure.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { daysAgo, insertOldOrder } from '../support/old-orders.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const MANY = 3000
@@ -90,6 +94,53 @@ const draftOf = ({ traderExternalId }: Pick<TestTrader, 'traderExternalId'>, par
   }
 })
 
+const few = async (table: string, run: (trx: Db) => Promise<unknown>): Promise<void> => {
+  const read = await rowsRead(table, run)
+  assert.ok(read < FEW, `${read} rows of ${table} read`)
+}
+
+const many = suite('beside many orders that ended')
+
+many('those that wait are found for a halt and for metrics', async () => {
+  const trader = await large.makeTrader()
+  await insertOrderRows(db, trader, { count: MANY })
+  await db.raw('analyze orders')
+  await few('orders', async trx => {
+    await haltTrading(trx, { scope: 'asset', subject: 'R_100', reason: 'a test', actor: 'test' })
+    assert.equal(await failHalted(trx, 10), [])
+    await resumeTrading(trx, { scope: 'asset', subject: 'R_100' })
+  })
+  const waiting = inPhases('o', ['unproven', 'queued', 'sending', 'review'])
+  await few('orders', trx => rows(trx, `select phase, count(*) from orders o where ${waiting} group by phase`))
+})
+
+many('the newest of all partners are listed', async () => {
+  await few('orders', trx => listOrders(trx, { limit: 20 }))
+  const { nextCursor } = await listOrders(db, { limit: 20 })
+  await few('orders', trx => listOrders(trx, { limit: 20, cursor: nextCursor as string }))
+})
+
+many('those of all partners that were placed within a time are listed, page by page', async () => {
+  const [one, two] = [await large.makeTrader(), await small.makeTrader()]
+  const older = await insertOldOrder(db, one, { at: daysAgo(2.5) })
+  const newer = await insertOldOrder(db, two, { at: daysAgo(2.1) })
+  for (const days of [1.9, 3.1]) await insertOldOrder(db, one, { at: daysAgo(days) })
+  const window = { from: daysAgo(3), to: daysAgo(2), limit: 1 }
+  const first = await listOrders(db, window)
+  const second = await listOrders(db, { ...window, cursor: first.nextCursor as string })
+  assert.equal(
+    [...first.orders, ...second.orders].map(({ id }) => id),
+    [newer, older]
+  )
+  assert.is(second.nextCursor, null)
+  await few('orders', trx => listOrders(trx, { ...window, errorCode: 'NOT_THERE' }))
+})
+
+many('a trader without orders is erased', async () => {
+  const { traderId } = await small.makeTrader()
+  await few('orders', trx => eraseTrader(trx, harness.services.vault, traderId))
+})
+
 const beside = suite('an order beside many of others')
 
 beside('is served without reading the accounts that were stored at once before they were analysed', async () => {
@@ -154,5 +205,6 @@ leaving('is erased and given out without reading those', async () => {
 })
 
 leaving.after(closeAll)
+many.run()
 beside.run()
 leaving.run()
