@@ -55,7 +55,7 @@ export async function wishToClose(
   trx: Db,
   { orderId, after, limit }: { orderId: string; after: string; limit: number }
 ): Promise<{ failed: Pick<OrderRow, 'id' | 'reply_channel'>[]; last: string | undefined }> {
-  const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel' | 'phase'> & { follow_id: string; many: number }>(
+  const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel' | 'phase'> & { follow_id: string }>(
     trx,
     `with copies as materialized (
        select o.id, o.follow_id, f.mirror_closes and f.status <> 'STOPPED' as mirrored
@@ -69,7 +69,7 @@ export async function wishToClose(
             error_code = case when o.phase in ('unproven', 'queued') then 'CONFLICT' else o.error_code end,
             error_message = case when o.phase in ('unproven', 'queued') then '${LEADER_CLOSED}' else o.error_message end
        from copies c where o.id = c.id
-     returning o.id, o.reply_channel, o.phase, o.follow_id, (select count(*) from copies) as many`,
+     returning o.id, o.reply_channel, o.phase, o.follow_id`,
     { orderId, after, limit }
   )
   const ends = changed.map(({ follow_id }) => follow_id).sort()
