@@ -211,6 +211,23 @@ calling('is repeated by its code: where nothing was done, or a repeat does nothi
   )
 })
 
+calling('waits as a proxy asks on its way, which may do so by a date', async () => {
+  const server = createServer((_, response) => {
+    response.writeHead(503, { 'retry-after': new Date(Date.now() + 60_000).toUTCString() })
+    response.end('<html>')
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onClose(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const client = new Client({ baseUrl: `http://127.0.0.1:${port}`, key: 'k', deadlineMs: 30_000 })
+  const { code, facts } = await refusal(client.get('/v1/me'))
+  assert.is(code, 'NO_ANSWER')
+  assert.ok(Number(facts.retryAfterMs) > 50_000 && Number(facts.retryAfterMs) <= 60_000, String(facts.retryAfterMs))
+})
+
 calling('is not repeated after its deadline, nor when the service requests a longer pause', async () => {
   const limited = await openHarness({ url: harness.url, env: { ...env, RATE_LIMIT_LAUNCH: '1' } })
   const { key } = await limited.makePartner({ plan: 'LAUNCH' })

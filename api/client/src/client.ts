@@ -184,13 +184,20 @@ function address(path: string, { path: params = {}, query = {} }: Call): string 
   return search ? `${filled}?${search}` : filled
 }
 
+/** What a Retry-After asks for: the service gives seconds, a proxy on the way may give a date. */
+function pauseOf(retryAfter: string | null): number | undefined {
+  const seconds = Number(retryAfter)
+  const ms = Number.isNaN(seconds) ? Date.parse(retryAfter as string) - Date.now() : seconds * 1000
+  return ms > 0 ? ms : undefined
+}
+
 function read({ status, ok, headers }: Response, text: string, requestId: string) {
   let body: { error?: unknown; requestId?: unknown } | undefined
   try {
     body = JSON.parse(text)
   } catch {}
   if (ok && body !== undefined) return { body }
-  const retryAfterMs = Number(headers.get('retry-after')) * 1000 || undefined
+  const retryAfterMs = pauseOf(headers.get('retry-after'))
   if (!ok && body?.error && body.requestId) {
     const envelope = body as Schemas['Error']
     return { error: new ServiceError(envelope.error, { ...envelope, retryAfterMs }) }
