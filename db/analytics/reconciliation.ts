@@ -96,7 +96,7 @@ export async function storeReconciliation(
             and phase in ('open', 'closed') and app_id = :appId and dialect = :dialect and account_mode = 'REAL' and (markup is null or markup > 0)
        ), known as materialized (
          -- Also those that are not on our side of this day: without a markup by their state, or with an instant on the other side of midnight.
-         select transaction_id from ${allOrders} o where partner_id = :partnerId and transaction_id is not null
+         select transaction_id from ${allOrders} o where :listed and partner_id = :partnerId and transaction_id is not null
             and opened_at >= ${dayStart} - interval '1 day' and opened_at < (${dayStart}) + interval '2 days'
        ), our_sums as (
          select currency, count(*)::int as contracts, coalesce(sum(markup), 0) as markup, (count(*) filter (where markup is null))::int as unknown
