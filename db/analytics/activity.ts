@@ -21,9 +21,13 @@ export interface ActivityRow {
 export interface Activity {
   data: ActivityRow[]
   asOf: Date
-  /** Whether all of the window is known: it is over, and each of its orders was bought or failed. */
+  /** Whether all of the window is known: it is over, and each of its orders was bought or failed for good, or failed an hour ago. */
   complete: boolean
 }
+
+// A failed order that may be repeated under its name becomes another one with that. Whoever repeats it does so soon.
+const undecided = `(phase in ('unproven', 'queued', 'sending', 'review')
+                    or phase = 'failed' and retryable and queued_at > now() - interval '1 hour')::int`
 
 /** Activity by buckets of the window, empty ones with zeros. */
 export async function readActivity(db: Db, window: Window): Promise<Activity> {
@@ -33,7 +37,7 @@ export async function readActivity(db: Db, window: Window): Promise<Activity> {
        select o.*, width_bucket(o.created_at, (select list from starts)) as n
          from span cross join lateral (
            select id, trader_id, created_at, phase, error_code, (phase in ('sending', 'review'))::int as in_doubt,
-                  (phase in ('unproven', 'queued', 'sending', 'review'))::int as undecided, trader_external_id,
+                  ${undecided} as undecided, trader_external_id,
                   extract(epoch from answered_at - sent_at)::float8 * 1000 as answer_ms
              from ${allOrders} o where partner_id = :partnerId and created_at >= f and created_at < t
               and (:accountMode = 'ALL' or account_mode = :accountMode) and (:currency::text is null or currency = :currency) offset 0) o

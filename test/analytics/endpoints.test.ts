@@ -326,6 +326,17 @@ activity('shows who placed orders, what failed and why, and how fast the broker 
   assert.is(complete, true)
 })
 
+activity('is not complete while an order that failed may be repeated, for an hour', async () => {
+  const completeNow = async () => (await partner.call(getActivity, { query: inOctober })).body.complete
+  const failed = () => db('orders').where({ trader_id: anna.traderId, phase: 'failed' })
+  await failed().update({ retryable: true, queued_at: new Date() })
+  assert.is(await completeNow(), false)
+  await failed().update({ queued_at: new Date(Date.now() - 3_700_000) })
+  assert.is(await completeNow(), true)
+  await failed().update({ retryable: false, queued_at: new Date() })
+  assert.is(await completeNow(), true)
+})
+
 const marketplace = suite('the marketplace')
 
 marketplace('shows what bots brought, from the ledger', async () => {
