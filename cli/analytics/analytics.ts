@@ -147,7 +147,8 @@ function dayOf(
   { start, currency, contracts, traders, stake, payout, markup, markupUnknown }: RevenueRow,
   timezone: string
 ): Days['data'][number] {
-  const day = new Intl.DateTimeFormat('en-CA', { timeZone: timezone }).format(start)
+  // By noon: PostgreSQL, by whose time zones days begin, and this process may have data of different years about a zone.
+  const day = new Intl.DateTimeFormat('en-CA', { timeZone: timezone }).format(start.getTime() + DAY_MS / 2)
   return {
     day,
     currency,

@@ -20,7 +20,7 @@ import { findWrongTraderDays, type WrongDay } from '../../db/traders/days.ts'
 import { type Config, ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
-import { checkAnalytics } from './analytics.ts'
+import { checkAnalytics, checkTimeZones } from './analytics.ts'
 import { checkArchive } from './archive.ts'
 import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
@@ -104,6 +104,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
       await checkEvents(db),
       ...(await checkTicks(db)),
       await checkAnalytics(db),
+      await checkTimeZones(db),
       await checkArchive(db, config),
       await checkWebhooks(db)
     )

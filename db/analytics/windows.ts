@@ -32,6 +32,18 @@ export async function beginningOfDays(db: Db, { timezone, days }: { timezone: st
   return (first as { at: Date }).at
 }
 
+/** How far the clocks of each zone that PostgreSQL knows are ahead of UTC at these instants, in minutes. */
+export async function readZoneOffsets(db: Db, instants: Date[]): Promise<Map<string, number[]>> {
+  const found = await rows<{ name: string; offsets: number[] }>(
+    db,
+    `select z.name, array(select round(extract(epoch from (i at time zone z.name) - (i at time zone 'UTC')) / 60)::int
+                            from unnest(:instants::timestamptz[]) with ordinality u (i, n) order by n) as offsets
+       from pg_timezone_names z`,
+    { instants: instants.map(instant => instant.toISOString()) }
+  )
+  return new Map(found.map(({ name, offsets }) => [name, offsets]))
+}
+
 // What an instant of the broker may be ahead of the database's clock, as with the end of a contract.
 const AHEAD = `interval '10 minutes'`
 

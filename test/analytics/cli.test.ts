@@ -2,9 +2,11 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { drawDays } from '../../cli/analytics/bars.ts'
+import { checkTimeZones } from '../../cli/doctor/analytics.ts'
 import { readAnalyticsState } from '../../db/analytics/state.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
+import { rows } from '../../db/postgres/connection.ts'
 import { checkAnalytics } from '../../worker/analytics/checking.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
@@ -44,6 +46,34 @@ analytics('draws the last days, and has the same as JSON', async () => {
     5
   )
 })
+
+analytics(
+  'names days as PostgreSQL begins them, also where its data of a time zone are not those of the process',
+  async () => {
+    // Of the autumn of 2026: the clocks of Morocco, which the data of 2026 have and older ones do not.
+    const timezone = 'Africa/Casablanca'
+    const asJson = await operator(
+      harness.env,
+      'analytics',
+      '--mode',
+      'DEMO',
+      '--timezone',
+      timezone,
+      '--days',
+      '4',
+      '--json'
+    )
+    const today = `(now() at time zone '${timezone}')::date`
+    const [expected] = await rows<{ days: string[] }>(
+      db,
+      `select array(select d::date::text from generate_series(${today} - 3, ${today}, '1 day') d) as days`
+    )
+    assert.equal(
+      JSON.parse(asJson.stdout).data.map(({ day }: { day: string }) => day),
+      expected?.days
+    )
+  }
+)
 
 analytics('draws amounts of coins with their decimals', () => {
   const sums = { contracts: 2, traders: 1, stake: 0.0000217, payout: 0, markup: 0.0000004, markupUnknown: 0 }
@@ -109,6 +139,20 @@ analytics('is alarmed by a worker that finds a difference in its samples', async
   const doctor = JSON.parse((await operator(harness.env, 'doctor', '--json')).stdout)
   const finding = doctor.checks.find(({ check }: { check: string }) => check === 'analytics')
   assert.equal([finding.status, /verify/.test(finding.advice)], ['fail', true])
+})
+
+analytics('has the doctor name time zones of which PostgreSQL has other clocks than the process', async () => {
+  // The data of 2026 have the clocks of Morocco of its autumn, older ones do not; the rest is the same in both.
+  const instant = new Date('2026-11-01T00:00:00Z')
+  const [theirs] = await rows<{ hour: string }>(
+    db,
+    `select to_char(timestamptz '${instant.toISOString()}' at time zone 'Africa/Casablanca', 'HH24') as hour`
+  )
+  const own = new Intl.DateTimeFormat('en', { timeZone: 'Africa/Casablanca', hour: '2-digit', hourCycle: 'h23' })
+  const { status, found } = await checkTimeZones(db)
+  if (own.format(instant) === theirs?.hour) assert.not.match(found, 'Casablanca')
+  else assert.equal([status, /Africa\/Casablanca/.test(found)], ['warn', true], found)
+  assert.not.match(found, /Europe\/Berlin|Asia\/Kathmandu|America\/New_York/)
 })
 
 analytics.after(closeAll)
