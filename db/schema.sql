@@ -1632,7 +1632,7 @@ CREATE OR REPLACE FUNCTION deployment_events()
 AS $function$
     begin
       insert into event_outbox (partner_id, type, subject, facts)
-      values (new.partner_id, 'deployment.' || lower(new.status), new.id, to_jsonb(new));
+      values (new.partner_id, 'deployment.' || lower(new.status collate "C"), new.id, to_jsonb(new));
       return null;
     end $function$;
 CREATE OR REPLACE FUNCTION drop_archive_month(month date, exported bigint, exported_checksum text)
@@ -2068,7 +2068,7 @@ CREATE OR REPLACE FUNCTION payout_events()
 AS $function$
     begin
       insert into event_outbox (partner_id, type, subject, trader, facts)
-      values (new.partner_id, 'payout.' || lower(new.status), new.id, external_id_of(new.party_id),
+      values (new.partner_id, 'payout.' || lower(new.status collate "C"), new.id, external_id_of(new.party_id),
         to_jsonb(new) || jsonb_build_object('amount', new.amount::text, 'trader_external_id', external_id_of(new.party_id)));
       return null;
     end $function$;

@@ -76,7 +76,8 @@ export const migrations: readonly string[] = [
   '0091_spending_of_calls',
   '0095_days_beside_readers',
   '0096_opened_as_it_was',
-  '0097_replay_windows'
+  '0097_replay_windows',
+  '0098_events_in_any_locale'
 ]
 
 /** The encoding that the database needs. */

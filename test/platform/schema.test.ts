@@ -3,11 +3,14 @@ import { readFile } from 'node:fs/promises'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { up as renameTables } from '../../db/migrations/0056_names.ts'
-import { rows } from '../../db/postgres/connection.ts'
+import { insertPartner } from '../../db/partners/partners.ts'
+import { openDatabase, rows } from '../../db/postgres/connection.ts'
+import { migrate } from '../../db/postgres/migrate.ts'
 import { readSchema, SCHEMA_FILE } from '../../db/postgres/schema-text.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
-const { services } = await openHarness()
+const harness = await openHarness()
+const { services } = harness
 const tables = suite('the tables')
 
 tables('give each reference the collation of what it refers to, so that joins find their index', async () => {
@@ -24,6 +27,37 @@ tables('give each reference the collation of what it refers to, so that joins fi
     different.map(({ column }) => column),
     []
   )
+})
+
+tables('name events alike in a database of any locale', async () => {
+  const { db } = services
+  const [icu] = await rows(db, `select 1 from pg_collation where collname = 'tr-x-icu'`)
+  if (!icu) return console.log('SKIPPED: this PostgreSQL was built without ICU')
+  const name = `turkish_${process.pid}`
+  await db.raw(`create database ${name} locale_provider icu icu_locale 'tr' template template0`)
+  const url = Object.assign(new URL(harness.url), { pathname: `/${name}` }).href
+  const turkish = openDatabase({ url, pool: 1, name: 'test' })
+  try {
+    await migrate(url)
+    const { partnerId } = await insertPartner(turkish, {
+      name: 'Test',
+      plan: 'SCALE',
+      brokerAppId: '1',
+      brokerDialect: 'v3'
+    })
+    // Rows with what the triggers read of payouts and deployments.
+    await turkish.raw('create table told (partner_id text, status text, id text, party_id text, amount numeric)')
+    for (const trigger of ['payout_events', 'deployment_events'])
+      await turkish.raw(`create trigger ${trigger} after insert on told for each row execute function ${trigger}()`)
+    await turkish('told').insert({ partner_id: partnerId, status: 'PAID', id: 'one', party_id: partnerId, amount: 1 })
+    assert.equal(await turkish('event_outbox').where({ subject: 'one' }).orderBy('type').pluck('type'), [
+      'deployment.paid',
+      'payout.paid'
+    ])
+  } finally {
+    await turkish.destroy()
+    await db.raw(`drop database ${name} with (force)`)
+  }
 })
 
 tables('are those of db/schema.sql; `make schema` writes it anew', async () => {
