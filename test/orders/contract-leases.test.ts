@@ -4,9 +4,13 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { endLease, releaseOrders, renewLease, takeOver } from '../../db/orders/leases.ts'
 import { openSession } from '../../worker/accounts/accounts.ts'
+import { openBrokers } from '../../worker/broker/brokers.ts'
 import type { ContractState } from '../../worker/broker/port.ts'
 import { openSettling } from '../../worker/orders/settle.ts'
 import { refOf } from '../../worker/orders/terms.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
+import { openSignal } from '../../worker/signal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -268,14 +272,19 @@ for (const [call, what] of [
   ['proposal_open_contract', 'it is']
 ] as const)
   watching(`keeps no connection where its account was given to another worker while ${what} requested`, async () => {
-    const worker = await startTestWorker(harness.env)
-    const { brokers } = worker.services
-    await renewLease(db, 'giving', LONG_MS)
+    const { config, log } = harness.services
+    const brokers = openBrokers(config, log)
+    // A worker without its loops: nobody takes over what it lets go of.
+    const services: WorkerServices = {
+      ...harness.services,
+      ...{ brokers, clock: systemClock, changes: openSignal(), worker: `giving at ${call}` }
+    }
+    const { watch, leave } = openSettling(services)
     const row = () => db('orders').where({ id })
-    const id = await makeFollowed('giving')
+    const id = await makeFollowed(services.worker)
     const place = refOf(await row().first())
     const { accountId } = place
-    const session = await openSession(worker.services, place)
+    const session = await openSession(services, place)
     const terms = { asset: 'R_100', stake: '10', currency: 'USD', multiplier: 40, stopLoss: null, takeProfit: null }
     const { contractId } = await session.buy(
       { kind: 'MULTIPLIER', direction: 'up', ...terms },
@@ -284,10 +293,9 @@ for (const [call, what] of [
     await row().update({ kind: 'MULTIPLIER', multiplier: 40, broker_order_id: contractId })
     const left = async () => {
       await brokers.leave([accountId])
-      return !brokers.accounts().includes(accountId)
+      return brokers.accounts().length === 0
     }
     await until('its session is closed', left)
-    const { watch, leave } = openSettling({ ...worker.services, worker: 'giving' })
     simulator.faults.add({ effect: 'slow', call, delayMs: 300, times: 1 })
     const watched = watch(await row().first())
     await until('the request', () => simulator.faults.settings.rules.length === 0)
@@ -295,7 +303,7 @@ for (const [call, what] of [
     await watched
     await until('its connection is closed', left)
     assert.is(countStreams(simulator, accountId, 'proposal_open_contract'), 0)
-    await worker.stop()
+    await brokers.close()
   })
 
 watching.after(closeAll)
