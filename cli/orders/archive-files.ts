@@ -1,7 +1,7 @@
 // The files of an export: written and synced to disk, and read again before what they hold is dropped.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { open } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import { stringify } from 'csv-stringify/sync'
 import { ExportSum } from '../../db/orders/archive-months.ts'
 import { archivedColumns } from '../../db/orders/archiving.ts'
@@ -43,7 +43,7 @@ function cellsOf(line: string): string[] {
   })
 }
 
-/** Writes batches of orders, each a JSON text, into new files of mode 600. */
+/** Writes batches of orders, each a JSON text, into new files of mode 600; what cannot be written whole is deleted. */
 export async function writeExport(
   batches: AsyncIterable<string[]>,
   wanted: Pick<ExportFile, 'file' | 'format'>[]
@@ -76,6 +76,10 @@ export async function writeExport(
       }
     }
     for (const { handle } of targets) await handle.sync()
+  } catch (error) {
+    // A part would look like the whole.
+    for (const { file } of targets) await rm(file, { force: true })
+    throw error
   } finally {
     for (const { handle } of targets) await handle.close()
   }

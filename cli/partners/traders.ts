@@ -1,5 +1,5 @@
 // operator traders: a partner's traders and their broker accounts, their data given out or erased; tokens are never shown.
-import { open } from 'node:fs/promises'
+import { open, rm } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
@@ -125,6 +125,10 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
     // One snapshot for all tables.
     await withPatience(url, patient => patient.transaction(give, { isolationLevel: 'repeatable read' }))
     await target?.sync()
+  } catch (error) {
+    // A part would look like the whole.
+    if (target && file !== undefined) await rm(file, { force: true })
+    throw error
   } finally {
     await target?.close()
   }

@@ -6,6 +6,7 @@ import { join } from 'node:path'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { writeExport } from '../../cli/orders/archive-files.ts'
 import { dropMonth, ExportSum, exportMonth, readUnmoved } from '../../db/orders/archive-months.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { archiveDue, paceBeside } from '../../worker/orders/archiving.ts'
@@ -29,6 +30,10 @@ const monthsAgo = (months: number) => {
 const run = (...args: string[]) => operator(env, 'archive', ...args)
 const directory = await mkdtemp(join(tmpdir(), 'archive-'))
 const linesOf = async (file: string) => (await readFile(file, 'utf8')).trimEnd().split('\n')
+async function rejects(work: Promise<unknown>, message: string): Promise<void> {
+  assert.match(await work.then(String, (error: Error) => error.message), message)
+}
+
 /** The cells of a line of CSV. */
 const cellsOf = (line: string): string[] =>
   [...line.matchAll(/(?:^|,)(?:"((?:[^"]|"")*)"|([^,]*))/g)].map(
@@ -106,6 +111,28 @@ archive('exports a month into a new file, as CSV and as JSON lines', async () =>
   assert.match(head, /^id,partner_id,trader_id,.*,markup$/)
   assert.match(cells.join('\n'), /,123456789012\.123456789012\n/)
   assert.is((await run('export', '--month', '2001-01', '--file', join(directory, 'none'))).exitCode, 1)
+})
+
+archive('leaves no file of an export that could not be finished', async () => {
+  const files = { csv: join(directory, 'broken.csv'), jsonl: join(directory, 'broken.jsonl') }
+  const taken = join(directory, 'one.csv')
+  const lines = await linesOf(join(directory, 'one.jsonl'))
+  async function* broken() {
+    yield lines
+    throw new Error('the connection broke')
+  }
+  const wanted = Object.entries(files).map(([format, file]) => ({ format: format as 'csv' | 'jsonl', file }))
+  await rejects(writeExport(broken(), wanted), 'the connection broke')
+  // Nor the first of two where the second exists, which stays.
+  await rejects(
+    writeExport(broken(), [
+      { format: 'jsonl', file: files.jsonl },
+      { format: 'csv', file: taken }
+    ]),
+    'EEXIST'
+  )
+  for (const file of Object.values(files)) assert.is(await stat(file).catch(() => undefined), undefined)
+  assert.ok((await stat(taken)).size > 0)
 })
 
 archive('drops months that are exported and verified, and nothing without consent', async () => {

@@ -163,6 +163,16 @@ exporting('writes JSON lines into a new file that only its owner reads, and is i
   assert.equal(entries, [{ action: 'traders.export' }])
 })
 
+exporting('leaves no file that is only a part', async () => {
+  const anna = await makePerson()
+  const file = join(dir, 'part.jsonl')
+  await db.raw('alter table contract_breaks rename to contract_breaks_away')
+  const { exitCode } = await run('export', anna.traderId, '--file', file)
+  await db.raw('alter table contract_breaks_away rename to contract_breaks')
+  assert.is(exitCode, 1)
+  assert.is(await stat(file).catch(() => undefined), undefined)
+})
+
 const erasing = suite('operator traders erase')
 
 erasing('refuses while an order, a bot or money is under way, and changes nothing', async () => {
