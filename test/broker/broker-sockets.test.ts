@@ -561,17 +561,18 @@ calls('are under way in such number that no ping can be sent, and only a mute br
         held.push(() => reply(socket, frame, { balance: {} }))
         if (held.length < 500 || mute) return
         let sent = 0
-        // Longer than some pings take.
+        // For longer than it is between two pings.
         sending = setInterval(() => {
           socket.send(JSON.stringify({ msg_type: 'tick' }))
-          if (++sent < 60) return
+          if (++sent < 130) return
           clearInterval(sending)
           for (const respond of held) respond()
-        }, 5)
+        }, 20)
       },
-      { pingEveryMs: 50 }
+      { pingEveryMs: 1_000 }
     )
-    const all = Array.from({ length: 500 }, () => connection.call({ balance: 1 }, read))
+    const patient = { ...read, timeoutMs: 60_000 }
+    const all = Array.from({ length: 500 }, () => connection.call({ balance: 1 }, patient))
     assert.is((await failure(connection.call({ balance: 1 }, read))).brokerCode, 'TooManyPending')
     const ended = await Promise.allSettled(all)
     assert.is(ended.filter(({ status }) => status === 'fulfilled').length, mute ? 0 : 500)
