@@ -23,7 +23,7 @@ export const closeCodes = {
   4402: 'The plan is inactive.',
   4403: 'The key was revoked, or the partner suspended.',
   4408: 'No subscription within 10 seconds, or nothing was read for 60 seconds.',
-  4429: 'More than 20 messages in a second.',
+  4429: 'A limit: the key has as many sockets open as its plan allows (the reason names how many), or more than 20 messages came in a second.',
   1012: 'The service stops; reconnect with the last cursor.'
 } as const
 

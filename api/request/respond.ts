@@ -159,8 +159,10 @@ export function respond({
     countUnderWay(-1)
     const seconds = (performance.now() - startedAt) / 1000
     const operation = (ctx.state.operation as string | undefined) ?? 'none'
-    countRequest({ operation, status: ctx.status, code: failure?.code ?? '', seconds })
-    const { partnerId, keyId } = ctx.state as { partnerId?: string; keyId?: string }
+    const { partnerId, keyId, refusal } = ctx.state as { partnerId?: string; keyId?: string; refusal?: ErrorCode }
+    // A socket may be opened only for its close code.
+    const code = failure?.code ?? refusal
+    countRequest({ operation, status: ctx.status, code: code ?? '', seconds })
     const ms = Math.round(seconds * 10_000) / 10
     if (partnerId) {
       holdResponse(ctx, bytes, partnerId)
@@ -190,7 +192,7 @@ export function respond({
       method: ctx.method,
       status: ctx.status,
       ms,
-      ...(failure ? { error: failure.code } : {})
+      ...(code ? { error: code } : {})
     }
     if (failure && failure.status >= 500 && !EXPECTED.has(failure.code))
       log.error({ ...line, err: failure.cause ?? failure }, 'request failed')

@@ -4,10 +4,12 @@
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
+import { PassThrough } from 'node:stream'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { WebSocket, WebSocketServer } from 'ws'
 import { StreamSocket } from '../../api/events/stream/socket.ts'
+import { SurplusSockets } from '../../api/events/stream/surplus.ts'
 import { Tails } from '../../api/events/stream/tail.ts'
 import { Ticks } from '../../api/events/stream/ticks.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
@@ -15,7 +17,7 @@ import { socketsPerKey } from '../../schemas/stream.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startApi } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
-import { openClient, refusedUpgrade } from './client.ts'
+import { openClient, openSurplus, openWithPlace, refusedUpgrade } from './client.ts'
 
 const harness = await openHarness()
 const redis = await startRedis()
@@ -100,7 +102,7 @@ bounds('close one that sends a message of more than 64 KiB, and none is compress
 /** Holds that all of the key's places are free: as many sockets as its plan has can be opened. */
 async function holdFree(key: string): Promise<void> {
   for (let count = 0; count < socketsPerKey.LAUNCH; count++)
-    await until('a free place', () => openClient(harness.address, { key }).catch(() => undefined))
+    await until('a free place', () => openWithPlace(harness.address, { key }))
 }
 
 bounds('have their places free again where the log cannot be read, or the handshake is none of ours', async () => {
@@ -134,6 +136,26 @@ bounds('have their places free again where the client is gone before it is let i
   await holdFree(key)
 })
 
+bounds('end those beyond the places of their key within seconds, of which few are open at a time', async () => {
+  const { key } = await harness.makePartner({ plan: 'LAUNCH' })
+  await Promise.all([1, 2, 3, 4, 5].map(() => openClient(harness.address, { key })))
+  // Its client does not close its side.
+  const mute = upgrade(key, '13')
+  await once(mute.socket, 'close')
+  assert.match(mute.received(), /^HTTP\/1\.1 101 /)
+  const surplus = new SurplusSockets()
+  const sockets = Array.from({ length: 201 }, () => new PassThrough())
+  assert.equal(
+    sockets.map(socket => surplus.take(socket)),
+    sockets.map((_, index) => index < 200)
+  )
+  const [first, last] = [sockets[0] as PassThrough, sockets[200] as PassThrough]
+  first.destroy()
+  await once(first, 'close')
+  assert.ok(surplus.take(last))
+  await once(last, 'close')
+})
+
 bounds('read the log for one subscription that is behind after another, by turns among partners', async () => {
   const tails = new Tails(harness.services)
   const take = async () => tails.take((await harness.makePartner()).partnerId)
@@ -161,12 +183,12 @@ bounds('give the places of an api that was killed to others, with Redis', async 
   const [killed, other] = await Promise.all([startApi(env), startApi(env)])
   const { key } = await harness.makePartner({ plan: 'LAUNCH' })
   await Promise.all([1, 2, 3, 4, 5].map(() => openClient(killed.address, { key })))
-  assert.is((await refusedUpgrade(other.address, { key })).body.error, 'LIMIT_REACHED')
+  assert.match(await openSurplus(other.address, { key }), '5 sockets')
   killed.kill('SIGKILL')
   await killed.ended
-  const five = async () => openClient(other.address, { key }).catch(() => undefined)
-  for (let count = 0; count < 5; count++) await until('a free place', five, 60_000)
-  assert.is((await refusedUpgrade(other.address, { key })).body.error, 'LIMIT_REACHED')
+  const one = () => openWithPlace(other.address, { key })
+  for (let count = 0; count < 5; count++) await until('a free place', one, 60_000)
+  assert.match(await openSurplus(other.address, { key }), '5 sockets')
 })
 
 bounds.after(closeAll)

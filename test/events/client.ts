@@ -17,6 +17,8 @@ export interface Client {
   take(type: string, fits?: (message: Message) => boolean): Promise<Message>
   /** Resolves with the close code. */
   closed: Promise<number>
+  /** Resolves with what the close code came with. */
+  reason: Promise<string>
   close(): void
 }
 
@@ -47,7 +49,10 @@ export async function openClient(
     taken.add(message)
     waiting.splice(index, 1)[0]?.resolve(message)
   })
-  const closed = new Promise<number>(resolve => ws.once('close', code => resolve(code)))
+  const ended = new Promise<{ code: number; reason: string }>(resolve =>
+    ws.once('close', (code, reason) => resolve({ code, reason: String(reason) }))
+  )
+  const closed = ended.then(({ code }) => code)
   onClose(async () => ws.terminate())
   await new Promise<void>((resolve, reject) => {
     ws.once('open', () => resolve())
@@ -67,6 +72,7 @@ export async function openClient(
     ws,
     messages,
     closed,
+    reason: ended.then(({ reason }) => reason),
     send: message => ws.send(typeof message === 'string' ? message : JSON.stringify(message)),
     async take(type, fits = () => true) {
       const matches = (message: Message) => message.type === type && !taken.has(message) && fits(message)
@@ -100,6 +106,24 @@ export async function refusedUpgrade(
   const opened = await openClient(...args).catch((error: { status: number; body: Message }) => error)
   if ('ws' in opened) throw new Error('the upgrade was accepted')
   return opened
+}
+
+/** Opens a socket that its key has a place for; undefined where it has none. */
+export async function openWithPlace(...args: Parameters<typeof openClient>): Promise<Client | undefined> {
+  const client = await openClient(...args)
+  return client.take('hello').then(
+    () => client,
+    () => undefined
+  )
+}
+
+/** Opens a socket beyond the places of its key; returns the reason it is closed with. */
+export async function openSurplus(...args: Parameters<typeof openClient>): Promise<string> {
+  const client = await openClient(...args)
+  const [code, reason] = [await client.closed, await client.reason]
+  if (code !== 4429 || client.messages.length > 0)
+    throw new Error(`closed with ${code} after ${client.messages.length}`)
+  return reason
 }
 
 export { once }

@@ -9,7 +9,7 @@ import { revokeKey } from '../../db/partners/keys.ts'
 import { suspendPartner } from '../../db/partners/standing.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
-import { type Client, openClient, refusedUpgrade } from './client.ts'
+import { type Client, openClient, openSurplus, openWithPlace, refusedUpgrade } from './client.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
@@ -55,15 +55,20 @@ opening('begins with a hello that has its bounds', async () => {
   assert.is((await client.take('pong')).id, 'p')
 })
 
-opening('is refused beyond the sockets of the plan, and free again when one closes', async () => {
-  const partner = await harness.makePartner({ plan: 'LAUNCH' })
-  const clients = await Promise.all([1, 2, 3, 4, 5].map(() => connect(partner)))
-  const { status, body } = await refusedUpgrade(address, { key: partner.key })
-  assert.equal([status, body.error, body.limit], [409, 'LIMIT_REACHED', 5])
-  clients[0]?.close()
-  await clients[0]?.closed
-  await until('a free place', () => connect(partner).catch(() => undefined))
-})
+opening(
+  'ends with 4429 beyond the sockets of the plan, with a key or a ticket; one that closes leaves its place',
+  async () => {
+    const partner = await harness.makePartner({ plan: 'LAUNCH' })
+    const { traderExternalId } = await partner.makeTrader()
+    const { body } = await partner.call(createStreamTicket, { body: { traderExternalId } })
+    const clients = await Promise.all([1, 2, 3, 4, 5].map(() => connect(partner)))
+    for (const by of [{ key: partner.key }, { ticket: body.ticket }])
+      assert.is(await openSurplus(address, by), 'The key has 5 sockets open already.')
+    clients[0]?.close()
+    await clients[0]?.closed
+    await until('a free place', () => openWithPlace(address, { key: partner.key }))
+  }
+)
 
 const subscribing = suite('a subscription')
 

@@ -10,6 +10,7 @@ import { limitKey } from '../../request/limit.ts'
 import { respond } from '../../request/respond.ts'
 import { secure } from '../../request/secure.ts'
 import type { SocketHolder } from './socket.ts'
+import type { SurplusSockets } from './surplus.ts'
 import type { PartnerTail, Tails } from './tail.ts'
 
 const PATH = '/v1/stream'
@@ -25,13 +26,16 @@ export interface Admission {
   release(): void
 }
 
-/** An upgrade, with what it was admitted by. */
-export type AdmittedRequest = IncomingMessage & { admitted?: Admission }
+/** An upgrade, with what it was admitted by; or with why its socket is opened only to be closed. */
+export type AdmittedRequest = IncomingMessage & { admitted?: Admission; surplus?: string }
 
-/** The handler of upgrades: a request that is let in is not responded to, and has its admission. */
+/**
+ * The handler of upgrades: a request that is let in is not responded to, and has its admission. So is one beyond the sockets of its key,
+ * while `surplus` has room: it is opened to be closed.
+ */
 export function openGate(
   services: ApiServices,
-  { tails, stopping }: { tails: Tails; stopping: () => boolean }
+  { tails, stopping, surplus }: { tails: Tails; stopping: () => boolean; surplus: SurplusSockets }
 ): (request: IncomingMessage, response: ServerResponse) => Promise<void> {
   const { log, config, limits } = services
   const gate = new Koa({ proxy: config.trustProxy > 0, maxIpsCount: config.trustProxy })
@@ -44,18 +48,21 @@ export function openGate(
     if (stopping()) throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
     ctx.state.operation = 'openStream'
     const holder = await admit(services, ctx)
-    const held = await limits.hold(`stream:${holder.keyId}`, socketsPerKey[holder.plan])
-    if (!held)
-      throw new ApiError('LIMIT_REACHED', `The key has ${socketsPerKey[holder.plan]} sockets open already.`, {
-        extras: { limit: socketsPerKey[holder.plan] }
-      })
     const request = ctx.req as AdmittedRequest
-    try {
-      request.admitted = { holder, held, ...(await tails.take(holder.partnerId)) }
-    } catch (error) {
-      held.release()
-      throw error
-    }
+    const most = socketsPerKey[holder.plan]
+    const held = await limits.hold(`stream:${holder.keyId}`, most)
+    if (!held) {
+      const message = `The key has ${most} sockets open already.`
+      if (!surplus.take(request.socket)) throw new ApiError('LIMIT_REACHED', message, { extras: { limit: most } })
+      ctx.state.refusal = 'LIMIT_REACHED'
+      request.surplus = message
+    } else
+      try {
+        request.admitted = { holder, held, ...(await tails.take(holder.partnerId)) }
+      } catch (error) {
+        held.release()
+        throw error
+      }
     ctx.respond = false
     ctx.status = 101
   })

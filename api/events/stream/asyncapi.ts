@@ -12,6 +12,7 @@ const DESCRIPTION = `One WebSocket for what happens to a partner, as it happens.
 
 Open it with \`Authorization: Bearer <key>\` (scope events:read for events, trading:read for ticks), or in a browser with a ticket of \`POST /v1/stream/tickets\`:
 \`Sec-WebSocket-Protocol: ${SUBPROTOCOL}, ticket.<ticket>\`. What keeps a request from being answered keeps a socket from being opened, with the same envelope.
+A socket beyond those of the plan is opened and closed with 4429 at once, which a browser can see.
 
 Send \`subscribe\`. Keep the cursor of the last event you have dealt with, and subscribe with it as \`after\` when you reconnect: nothing is missed.
 Each event names the cursor of the one before it on its subscription as \`previous\`; another one than the last you saw is a gap. A socket on which

@@ -8,6 +8,7 @@ import { SUBPROTOCOL, streamLimits } from '../../../schemas/stream.ts'
 import type { ApiServices } from '../../operation.ts'
 import { type Admission, type AdmittedRequest, openGate } from './admission.ts'
 import { StreamSocket } from './socket.ts'
+import { SurplusSockets } from './surplus.ts'
 import { Tails } from './tail.ts'
 import { Ticks } from './ticks.ts'
 
@@ -26,6 +27,7 @@ const CLOSE_MS = 3000
 export class EventStream {
   readonly #services: ApiServices
   readonly #sockets = new Set<StreamSocket>()
+  readonly #surplus = new SurplusSockets()
   readonly #ticks: Ticks
   readonly #admit: ReturnType<typeof openGate>
   readonly #wss = new WebSocketServer({
@@ -43,7 +45,11 @@ export class EventStream {
   constructor(services: ApiServices) {
     this.#services = services
     this.#ticks = new Ticks(services)
-    this.#admit = openGate(services, { tails: new Tails(services), stopping: () => this.#stopping })
+    this.#admit = openGate(services, {
+      tails: new Tails(services),
+      stopping: () => this.#stopping,
+      surplus: this.#surplus
+    })
     this.#timers = [
       setInterval(() => void this.#beat(), TICK_MS),
       setInterval(() => {
@@ -75,6 +81,7 @@ export class EventStream {
     const until = performance.now() + CLOSE_MS
     while (this.#sockets.size > 0 && performance.now() < until) await new Promise(resolve => setTimeout(resolve, 20))
     for (const socket of this.#sockets) socket.terminate()
+    this.#surplus.end()
     await this.#ticks.close()
   }
 
@@ -86,10 +93,11 @@ export class EventStream {
     response.once('finish', () => (socket as Duplex & { destroySoon(): void }).destroySoon())
     this.#admit(request, response).then(
       () => {
-        const { admitted } = request as AdmittedRequest
-        if (!admitted) return
+        const { admitted, surplus } = request as AdmittedRequest
+        if (!admitted && surplus === undefined) return
         response.detachSocket(socket as never)
         response.removeAllListeners('finish')
+        if (!admitted) return this.#close(request, socket, { head, reason: surplus })
         const free = () => {
           admitted.held.release()
           admitted.release()
@@ -106,6 +114,18 @@ export class EventStream {
         socket.destroy()
       }
     )
+  }
+
+  #close(
+    request: IncomingMessage,
+    socket: Duplex,
+    { head, reason }: { head: Buffer; reason: string | undefined }
+  ): void {
+    if (socket.destroyed) return
+    this.#wss.handleUpgrade(request, socket as never, head, ws => {
+      ws.on('error', () => {})
+      ws.close(4429, reason)
+    })
   }
 
   #open(ws: WebSocket, { holder, tail }: Admission, free: () => void): void {
