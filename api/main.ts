@@ -3,6 +3,7 @@ import type { AddressInfo } from 'node:net'
 import { openRequestLog } from '../db/partners/request-log.ts'
 import { openUsage } from '../db/partners/usage.ts'
 import { openBus } from '../db/platform/bus.ts'
+import { showInstallation } from '../db/platform/installations.ts'
 import { openLimits } from '../db/platform/limits.ts'
 import { openLog } from '../db/platform/log.ts'
 import { collectProcessMetrics } from '../db/platform/metrics.ts'
@@ -42,6 +43,7 @@ const stopping = stopOn(log)
 warnOfSettings(config, 'api', log)
 const store = await openStore(config, { name: 'api', log, writes: true })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
+void showInstallation({ db: store.db, bus, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'sender', log })
 const limits = await openLimits({ redisUrl: config.redisUrl, log })
 const usage = openUsage({ db: store.db, log })

@@ -1,6 +1,7 @@
 // The worker process: read config, open, work, drain on SIGTERM.
 import { openBus } from '../db/platform/bus.ts'
 import { openCallRecords } from '../db/platform/call-records.ts'
+import { showInstallation } from '../db/platform/installations.ts'
 import { openLog } from '../db/platform/log.ts'
 import { collectBudget, collectClockOffset, collectProcessMetrics, collectUnreachable } from '../db/platform/metrics.ts'
 import { readiness, serveMetrics } from '../db/platform/metrics-server.ts'
@@ -46,6 +47,7 @@ const testBroker = await openTestBroker({
 })
 const brokers = openBrokers(config, log, { records: openCallRecords(store.db, worker), testBroker })
 const bus = await openBus({ url: store.url, redisUrl: config.redisUrl, log })
+void showInstallation({ db: store.db, bus, redisUrl: config.redisUrl, log })
 const queue = await openQueue({ url: store.url, role: 'worker', log })
 const statistics = startLoop({
   name: 'statistics',

@@ -2,7 +2,9 @@
 import { X509Certificate } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { WebSocket } from 'ws'
+import { countOtherInstallations } from '../../db/platform/installations.ts'
 import { reachRedis } from '../../db/platform/reach-redis.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { findContradictions } from '../../schemas/config/contradictions.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
@@ -65,6 +67,14 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
       ]
     return [fail('redis', `does not answer (${code ?? name})`, 'start it, or correct REDIS_URL')]
   }
+}
+
+/** Another installation on our Redis. Nothing where that cannot be read: the check of Redis shows why. */
+export async function checkInstallations(db: Db, { redisUrl }: Config): Promise<Finding[]> {
+  const others = redisUrl === undefined ? 0 : await countOtherInstallations(db, redisUrl).catch(() => 0)
+  if (others === 0) return []
+  const found = 'another installation uses it: each shows prices of the other, and wakes up for its orders'
+  return [fail('redis', found, 'give each a Redis of its own: numbers of databases do not separate channels')]
 }
 
 /** Opens a WebSocket to the broker and closes it again, or requests the health of its REST side; sends nothing else. */

@@ -22,6 +22,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { checkAnalytics, checkTimeZones } from './analytics.ts'
 import { checkArchive } from './archive.ts'
+import { checkInstallations } from './around.ts'
 import { checkEvents } from './events.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 import { checkReach } from './reach.ts'
@@ -98,6 +99,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))
     found.push(await checkWorkerClocks(db))
     found.push(await checkProcesses(db), ...(await checkReach(db)), ...(await checkHalts(db)))
+    found.push(...(await checkInstallations(db, config)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
     found.push(

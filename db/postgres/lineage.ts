@@ -13,6 +13,9 @@ export const databaseIdentity = `(select system_identifier::text from pg_control
  */
 export const tableIdentity = `(select oid from pg_database where datname = current_database()) || '/' || 'database_lineage'::regclass::oid`
 
+/** The identity of an installation, as SQL: its database, on whichever server of a cluster, before and after a failover. */
+export const installationIdentity = `(select system_identifier::text from pg_control_system()) || '/' || (select oid from pg_database where datname = current_database())`
+
 const latest = `select identity, table_identity, generation from database_lineage order by generation desc limit 1`
 
 // A process of a version before the column notes none; it is filled in by `keepLineage`.

@@ -14,6 +14,7 @@ import { readConfig } from '../../schemas/config/config.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
 import { startApi, startProcess, startTestWorker, startWorker, type TestProcess } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
 
@@ -192,6 +193,31 @@ if (redis) {
       admin.disconnect()
     }
   })
+
+  several(
+    'another installation on it is found by its start and by the doctor, whatever the number of its database',
+    async () => {
+      const found = async (redisUrl: string) => {
+        const { json } = await operator({ ...harness.env, REDIS_URL: redisUrl }, 'doctor', '--json')
+        return (json.checks as { check: string; status: string; found: string }[])
+          .filter(({ check }) => check === 'redis')
+          .map(finding => `${finding.status} ${finding.found}`)
+      }
+      const ours = /another installation uses this Redis/
+      assert.equal(await found(redis.url), ['ok answers, and takes writes'])
+      assert.not(
+        apis.some(({ lines }) => lines.some(line => ours.test(line))),
+        'two of one installation'
+      )
+      const { url } = await openHarness()
+      const stranger = await startApi({ ...env, DATABASE_URL: url, REDIS_URL: `${redis.url}/1` })
+      await stranger.line(ours)
+      assert.ok((await found(redis.url)).some(finding => finding.startsWith('fail another installation uses it')))
+      stranger.kill('SIGTERM')
+      await stranger.ended
+      assert.is((await found(redis.url)).length, 1)
+    }
+  )
 
   several(
     'orders are woken through it, and go on without it, slower, when it is lost; it is used again when it returns',
