@@ -133,16 +133,25 @@ export async function insertKey(
 // Keys of the partner and of its test side.
 const OF_BOTH_SIDES = 'partner_id in (select id from partners where id = ? or test_of = ?)'
 
+/** Keys that are listed: all that are good, and the newest of those that were revoked. */
+const LISTED = 1000
+
 /** The partner's keys, those of its test side among them, newest first. */
 export async function listKeys(db: Db, partnerId: string): Promise<KeyRecord[]> {
-  const found = (await db('api_keys')
-    .select(columns)
-    .whereRaw(OF_BOTH_SIDES, [partnerId, partnerId])
+  const found = (await db
+    .select('*')
+    .from(
+      db('api_keys')
+        .select(columns)
+        .whereRaw(OF_BOTH_SIDES, [partnerId, partnerId])
+        .orderByRaw('revoked_at is not null, created_at desc, id desc')
+        .limit(LISTED)
+        .as('listed')
+    )
     .orderBy([
-      { column: 'created_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(1000)) as KeyRow[]
+      { column: 'createdAt', order: 'desc' },
+      { column: 'keyId', order: 'desc' }
+    ])) as KeyRow[]
   return found.map(withHint)
 }
 

@@ -234,6 +234,24 @@ listing('shows every key of the partner, newest first, and never the key itself'
   assert.not(JSON.stringify(body).includes(made.body.key.slice(30)))
 })
 
+listing('shows a key that is good however many newer ones were revoked', async () => {
+  const partner = await harness.makePartner()
+  const { cookie } = await partner.makeSession()
+  await db.raw(
+    `insert into api_keys (id, partner_id, lookup, hash, scopes, revoked_at)
+     select 'key_r' || i || :partnerId, :partnerId, lpad(to_hex(4096 + i), 16, '0'), decode(repeat('00', 32), 'hex'), '{}', now()
+       from generate_series(1, 1001) i`,
+    { partnerId: partner.partnerId }
+  )
+  const { body } = await call(address, listKeys, { headers: { cookie } })
+  const keys = body.data as { keyId: string; revokedAt: string | null }[]
+  assert.is(keys.length, 1000)
+  assert.equal(
+    keys.filter(({ revokedAt }) => !revokedAt).map(({ keyId }) => keyId),
+    [partner.keyId]
+  )
+})
+
 revoking('returns 404 for a key that is not there and for one of another partner, which stays good', async () => {
   const [partner, other] = [await harness.makePartner(), await harness.makePartner()]
   const { cookie } = await partner.makeSession()
