@@ -87,7 +87,7 @@ async function decide(
     ? check<Record<string, unknown>>(row.body, given === undefined ? {} : given, '/body')
     : undefined
 
-  const named = body?.traderExternalId ?? query.traderExternalId
+  const named = (namesTrader(row) ? body?.traderExternalId : undefined) ?? query.traderExternalId
   ctx.state.trader = typeof named === 'string' ? named : (params.traderExternalId ?? actor?.traderExternalId)
   if (typeof named === 'string') await limitTrader(ctx, partner, named, services)
 
@@ -175,6 +175,10 @@ function send(ctx: Context, row: Operation, result: unknown): number {
   ctx.set(sent.headers)
   return setBody(ctx, sent.body)
 }
+
+// Of a field that the schema does not know nothing was checked: it is ignored, whatever its name.
+const namesTrader = ({ body }: Operation): boolean =>
+  Object.hasOwn((body?.properties ?? {}) as object, 'traderExternalId')
 
 const limits = new Map<Schema, number>()
 

@@ -2,6 +2,7 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { postMessage } from '../../api/community/community.ts'
 import { createKey } from '../../api/keys.ts'
 import { getMe } from '../../api/me.ts'
 import { getOrder } from '../../api/orders/by-id.ts'
@@ -172,6 +173,19 @@ list('holds no query, no body and no secret of a path', async () => {
   assert.equal(
     entries.map(({ path }) => path),
     ['/v1/orders/multiplier/{orderId}/close', '/v1/orders/service_live_…', '/v1/orders/binary', '/v1/me']
+  )
+})
+
+list('has no trader from a field of that name that the body of the operation does not know', async () => {
+  const partner = await harness.makePartner()
+  const { status, headers } = await partner.call(postMessage, {
+    body: { content: 'hello', traderExternalId: 'one\ttwo\nthree' }
+  })
+  assert.is(status, 200)
+  assert.not.match(headers.get('ratelimit-policy') ?? '', /trader/)
+  assert.equal(
+    (await listed(partner)).map(({ operation, traderExternalId }) => [operation, traderExternalId]),
+    [['postMessage', null]]
   )
 })
 
