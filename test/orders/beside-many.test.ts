@@ -7,6 +7,7 @@ import { renewLease } from '../../db/orders/leases.ts'
 import { listOrders } from '../../db/orders/listing.ts'
 import { inPhases } from '../../db/orders/reading.ts'
 import { type Draft, storeOrders } from '../../db/orders/storing.ts'
+import { countUnfinished } from '../../db/partners/partners.ts'
 import { failHalted, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { serving } from '../../db/traders/account-leases.ts'
@@ -101,7 +102,7 @@ const few = async (table: string, run: (trx: Db) => Promise<unknown>): Promise<v
 
 const many = suite('beside many orders that ended')
 
-many('those that wait are found for a halt and for metrics', async () => {
+many('those that wait are found for a halt, for metrics, and before a partner moves to another dialect', async () => {
   const trader = await large.makeTrader()
   await insertOrderRows(db, trader, { count: MANY })
   await db.raw('analyze orders')
@@ -112,6 +113,7 @@ many('those that wait are found for a halt and for metrics', async () => {
   })
   const waiting = inPhases('o', ['unproven', 'queued', 'sending', 'review'])
   await few('orders', trx => rows(trx, `select phase, count(*) from orders o where ${waiting} group by phase`))
+  await few('orders', trx => countUnfinished(trx, large.partnerId, { notIn: 'next' }))
 })
 
 many('the newest of all partners are listed', async () => {
