@@ -33,6 +33,8 @@ function pool(db: Db) {
   }
 }
 
+const WAITING = ['unproven', 'queued', 'sending', 'review'] as const
+
 function orders(db: Db) {
   const byPhase = gauge('service_orders', 'Orders not yet at their end, by phase.', ['phase'])
   const oldest = gauge('service_orders_oldest_seconds', 'Age of the oldest order in a phase.', ['phase'])
@@ -53,10 +55,10 @@ function orders(db: Db) {
     const phases = await rows<{ phase: string; count: number; age: number }>(
       db,
       `select phase, count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(coalesce(sent_at, queued_at))), 0)::float8 as age
-         from orders o where ${inPhases('o', ['unproven', 'queued', 'sending', 'review'])} and dialect <> 'test' group by phase
+         from orders o where ${inPhases('o', WAITING)} and dialect <> 'test' group by phase
        union all select 'open', count(*), 0 from orders where phase = 'open'`
     )
-    for (const phase of ['unproven', 'queued', 'sending', 'review', 'open']) {
+    for (const phase of [...WAITING, 'open']) {
       const found = phases.find(row => row.phase === phase)
       byPhase.set({ phase }, found?.count ?? 0)
       if (phase !== 'open') oldest.set({ phase }, found?.age ?? 0)
@@ -73,13 +75,14 @@ function jobs(db: Db) {
   const byState = gauge('service_queue_jobs', 'Jobs by queue and state.', ['queue', 'state'])
   const oldest = gauge('service_queue_oldest_seconds', 'Age of the oldest waiting job.', ['queue'])
   return async () => {
-    byState.reset()
-    oldest.reset()
     const states = await rows<{ queue: string; state: string; count: number; age: number }>(
       db,
       `select name as queue, state::text, count(*) as count, coalesce(extract(epoch from now() - min(created_on)), 0)::float8 as age
          from pgboss.job where state < 'completed' or state = 'failed' group by name, state`
     )
+    // Only now: another scrape must not find none in between.
+    byState.reset()
+    oldest.reset()
     for (const { queue, state, count, age } of states) {
       byState.set({ queue, state }, count)
       if (state === 'created' || state === 'retry') oldest.set({ queue }, age)
@@ -103,12 +106,14 @@ function broker(db: Db) {
   const halts = gauge('service_trading_halts', 'Halts of trading in force, by scope.', ['scope'])
   const breaks = gauge('service_contract_findings', 'Unresolved differences from the broker’s books.', ['kind'])
   return async () => {
+    const [refusals, halted, found] = [await listAppRefusals(db), await listHalts(db), await countBreaks(db)]
+    // Together, and only now: another scrape must not find an alarm taken back in between.
     refused.reset()
-    for (const { dialect, appId } of await listAppRefusals(db)) refused.set({ dialect, app_id: appId }, 1)
+    for (const { dialect, appId } of refusals) refused.set({ dialect, app_id: appId }, 1)
     for (const scope of haltScopes) halts.set({ scope }, 0)
-    for (const { scope } of await listHalts(db)) halts.inc({ scope })
+    for (const { scope } of halted) halts.inc({ scope })
     for (const kind of ['ORPHAN', 'MISMATCH', 'UNSETTLED', 'IMPLAUSIBLE']) breaks.set({ kind }, 0)
-    for (const { kind, count } of await countBreaks(db)) breaks.set({ kind }, count)
+    for (const { kind, count } of found) breaks.set({ kind }, count)
   }
 }
 

@@ -33,10 +33,7 @@ async function lockTrader(trx: Db, traderId: string): Promise<Subject> {
 }
 
 /** Why a trader cannot be erased yet; empty when nothing is in the way. */
-async function listObstacles(
-  db: Db,
-  { traderId, partnerId }: Pick<Subject, 'traderId' | 'partnerId'>
-): Promise<string[]> {
+async function listObstacles(db: Db, { traderId, partnerId, externalId }: Subject): Promise<string[]> {
   const [found] = await rows<{ orders: number; bots: number; sold: number; bought: number }>(
     db,
     `select (select count(*) from orders where ${liveOrdersOf} and phase not in ('closed', 'failed')) as orders,
@@ -44,7 +41,7 @@ async function listObstacles(
             (select count(*) from marketplace_subscriptions s join marketplace_bots b on b.id = s.bot_id
               where b.party_id = :traderId and s.status <> 'CANCELED') as sold,
             (select count(*) from marketplace_subscriptions where party_id = :traderId and status <> 'CANCELED') as bought`,
-    { traderId }
+    { traderId, partnerId, externalId }
   )
   const { orders, bots, sold, bought } = found as NonNullable<typeof found>
   const { availableUsd, heldUsd } = await getEarnings(db, { partnerId, partyId: traderId })

@@ -24,10 +24,10 @@ const kept = (...columns: string[]): Record<string, ColumnDecision> =>
   Object.fromEntries(columns.map(column => [column, 'keep']))
 
 const ofTrader = 'trader_id = :traderId'
-/** Of live orders: by their accounts, as they are in an index; one for the trader would cost each order that is placed. */
-export const liveOrdersOf = `${ofTrader} and broker_account_id = any(array(select id from broker_accounts where trader_id = :traderId))`
 const ofParty = 'party_id = :traderId'
 const byName = 'partner_id = :partnerId and trader_external_id = :externalId'
+/** Of live orders: also by the name, which their index has; they have had it all along, as only erasing changes it. */
+export const liveOrdersOf = `${byName} and ${ofTrader}`
 const inEvents = 'partner_id = :partnerId and trader = :externalId'
 const accountsOf = 'account_id in (select account_id from broker_accounts where trader_id = :traderId)'
 
