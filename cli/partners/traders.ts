@@ -110,6 +110,8 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
   const tables: Record<string, object[]> = {}
   let count = 0
   try {
+    // Before the first row: an export that breaks off has given out some, too.
+    await recordAudit(db, { actor, action: 'traders.export', target: traderId, details: { partnerId } })
     const give = async (trx: Db) => {
       for await (const { table: of, row } of exportTrader(trx, traderId)) {
         count += 1
@@ -132,7 +134,6 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
   } finally {
     await target?.close()
   }
-  await recordAudit(db, { actor, action: 'traders.export', target: traderId, details: { partnerId, rows: count } })
   return target ? { traderId, rows: count, file } : { traderId, tables }
 }
 

@@ -164,7 +164,13 @@ export const personalData: Record<string, TableDecision> = {
   unowned_contracts: { rows: accountsOf, becomes: 'keep', why: 'Evidence against buying twice, for 30 days.' },
   contract_breaks: { rows: accountsOf, becomes: 'keep', why: 'Differences from the broker’s books.' },
   trading_halts: { rows: 'subject = :traderId', becomes: 'keep', why: 'An operator’s decision.' },
-  audit_log: { rows: 'target = :traderId', becomes: 'keep', why: 'Only added to, and chained: what operators did.' },
+  audit_log: {
+    rows: 'target = :traderId',
+    becomes: 'keep',
+    // Of the chain, not of the trader.
+    secret: ['hash'],
+    why: 'Only added to, and chained: what operators did.'
+  },
   events: {
     rows: inEvents,
     becomes: 'expires',

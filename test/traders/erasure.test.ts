@@ -173,6 +173,20 @@ exporting('leaves no file that is only a part', async () => {
   assert.is(await stat(file).catch(() => undefined), undefined)
 })
 
+exporting('is in the audit log also where it broke off', async () => {
+  const anna = await makePerson()
+  await db.raw(
+    `insert into stream_tickets (hash, partner_id, key_id, trader_external_id, channels, expires_at)
+     select sha256(cast(cast(:name as text) || i as bytea)), :partnerId, :keyId, :name, '{}', now() from generate_series(1, 20001) i`,
+    { partnerId: partner.partnerId, keyId: partner.keyId, name: anna.traderExternalId }
+  )
+  const { exitCode, stderr } = await run('export', anna.traderId)
+  assert.is(exitCode, 1)
+  assert.match(stderr, /more than 20000 rows/)
+  const entries = await db('audit_log').where({ target: anna.traderId }).select('action')
+  assert.equal(entries, [{ action: 'traders.export' }])
+})
+
 const erasing = suite('operator traders erase')
 
 erasing('refuses while an order, a bot or money is under way, and changes nothing', async () => {
