@@ -231,27 +231,30 @@ export async function resealWebhooks(
   let resealed = 0
   for (const { id, secret_key_id, secret_sealed, old_key_id, old_sealed } of list) {
     const again = (was: Sealed): Sealed => vault.seal(vault.open(was, secretContext(id)), secretContext(id))
+    let now: Sealed
+    let old: Sealed | null
     try {
-      const now = again({ keyId: secret_key_id, sealed: secret_sealed })
-      const old = old_key_id && old_sealed ? again({ keyId: old_key_id, sealed: old_sealed }) : null
-      // Only if nobody has rotated it meanwhile.
-      const done = await rows(
-        db,
-        `update webhook_endpoints set secret_key_id = :keyId, secret_sealed = :sealed, old_key_id = :oldId, old_sealed = :oldSealed
-          where id = :id and secret_sealed = :was returning id`,
-        {
-          id,
-          keyId: now.keyId,
-          sealed: now.sealed,
-          oldId: old?.keyId ?? null,
-          oldSealed: old?.sealed ?? null,
-          was: secret_sealed
-        }
-      )
-      resealed += done.length
+      now = again({ keyId: secret_key_id, sealed: secret_sealed })
+      old = old_key_id && old_sealed ? again({ keyId: old_key_id, sealed: old_sealed }) : null
     } catch {
       unreadable.push(id)
+      continue
     }
+    // Only if nobody has rotated it meanwhile.
+    const done = await rows(
+      db,
+      `update webhook_endpoints set secret_key_id = :keyId, secret_sealed = :sealed, old_key_id = :oldId, old_sealed = :oldSealed
+        where id = :id and secret_sealed = :was returning id`,
+      {
+        id,
+        keyId: now.keyId,
+        sealed: now.sealed,
+        oldId: old?.keyId ?? null,
+        oldSealed: old?.sealed ?? null,
+        was: secret_sealed
+      }
+    )
+    resealed += done.length
   }
   return { resealed, unreadable, after: list.length === limit ? (list.at(-1)?.id ?? null) : null }
 }
