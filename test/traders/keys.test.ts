@@ -239,7 +239,7 @@ listing('shows a key that is good however many newer ones were revoked', async (
   const { cookie } = await partner.makeSession()
   await db.raw(
     `insert into api_keys (id, partner_id, lookup, hash, scopes, revoked_at)
-     select 'key_r' || i || :partnerId, :partnerId, lpad(to_hex(4096 + i), 16, '0'), decode(repeat('00', 32), 'hex'), '{}', now()
+     select 'key_' || lpad(cast(i as text), 26, '0'), :partnerId, lpad(to_hex(4096 + i), 16, '0'), decode(repeat('00', 32), 'hex'), '{}', now()
        from generate_series(1, 1001) i`,
     { partnerId: partner.partnerId }
   )
