@@ -111,11 +111,16 @@ limits('are set on its copies at the broker, scaled, and shown for both', async 
 })
 
 limits('are not set on the copies of a follow that was stopped', async () => {
-  const { leader, follower, order, copy } = await copied({ stopLoss: 60 })
-  const stopped = await partner.makeTrader()
-  await follow(stopped, leader, { riskPct: 50 })
-  await db.transaction(trx => harness.services.queue.enqueue(trx, 'copy.fanout', [{ orderId: order.orderId }]))
-  await copyOf(stopped, order)
+  const [leader, follower, stopped] = [
+    await partner.makeTrader(),
+    await partner.makeTrader(),
+    await partner.makeTrader()
+  ]
+  await insertOrderRows(db, leader, { count: 10 })
+  for (const each of [follower, stopped]) await follow(each, leader, { riskPct: 50 })
+  const terms = { ...common(leader), direction: 'up', stake: 100, multiplier: 40, stopLoss: 60 }
+  const order = (await partner.call(placeMultiplierOrder, { body: terms })).body
+  const [copy] = [await copyOf(follower, order), await copyOf(stopped, order)]
   const body = { traderExternalId: stopped.traderExternalId, leaderId: leader.traderId }
   assert.is((await partner.call(unfollowLeader, { body })).status, 200)
   await changeAtBroker(leader, order.brokerOrderId, { stopLoss: 40, takeProfit: 90 })
