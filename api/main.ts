@@ -82,6 +82,7 @@ const services = {
 }
 
 const server = createListener(createApp(services), services)
+services.stalls.watch(server)
 const stream = new EventStream(services)
 stream.attach(server)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })

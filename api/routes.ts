@@ -29,7 +29,7 @@ const nothing = { type: 'object' } as const
 async function run(row: Operation, ctx: Context, services: ApiServices): Promise<void> {
   ctx.state.operation = row.name
   if (row.deprecated) ctx.set(deprecationHeaders(row.deprecated, services.config.baseUrl))
-  const kept: Kept = { ageMs: services.stalls.read() }
+  const kept: Kept = { ageMs: services.stalls.read(ctx.req.socket) }
   let partner = await authenticate(row, ctx, services)
   try {
     for (let decision = 1; ; decision++) {

@@ -1,24 +1,36 @@
 // How long requests may have waited before this process read them. While it does not run (stopped, its machine suspended, or busy
-// without a pause) the kernel takes connections and requests for it; whoever sent one may be gone when it is read at last. An
-// order's time to live counts from when it was sent (api/orders/orders.ts), so this counts as well.
+// without a pause) the kernel takes connections and requests for it, and afterwards it accepts one connection in each turn of its
+// event loop; whoever sent a request may be gone when it is read at last. An order's time to live counts from when it was sent
+// (api/orders/orders.ts), so this counts as well.
+import type { EventEmitter } from 'node:events'
 
 const TICK_MS = 100
 // Shorter ones delay what waits for them by less than anybody notices.
 const NOTED_MS = 400
-// For so long after a stall a request may be one that waited: what the kernel has taken is read within moments.
+// For so long after a stall a request on an open connection may be one that waited: it is read in the next turns.
 const READING_MS = 1000
+// Connections that the kernel keeps for a server at most: Node's own bound, and one more.
+const QUEUE = 512
 
 export interface Stalls {
-  /** To be called where a request is read; returns how long ago it may have been sent, ms. */
-  read(): () => number
+  /** Notes when the connections of a server may have been made. */
+  watch(server: EventEmitter): void
+  /** To be called where a request is read from a connection; returns how long ago it may have been sent, ms. */
+  read(socket?: object): () => number
   close(): void
 }
 
-/** Watches this process; `clock` has the greater of what its clocks have counted, ms. */
-export function openStalls(clock: () => number = greaterOfClocks()): Stalls {
+/** Watches this process; `clock` has the greater of what its clocks have counted, ms; `every` calls until what it returns is called. */
+export function openStalls(clock: () => number = greaterOfClocks(), every = byTimer): Stalls {
   let tickedAt = clock()
   /** The last stall, and those before it that it followed within moments: from when, and until when. */
   let stall: { from: number; until: number } | undefined
+  /** When the oldest connection may have been made that the kernel keeps; undefined while it keeps none. */
+  let queuedFrom: number | undefined
+  /** Of the last connections: when each was accepted. */
+  const accepted: number[] = new Array(QUEUE).fill(-Infinity)
+  let count = 0
+  const made = new WeakMap<object, number>()
 
   /** Whether it ran late, which is noted. */
   function look(now: number): void {
@@ -27,22 +39,57 @@ export function openStalls(clock: () => number = greaterOfClocks()): Stalls {
     stall = { from: follows ? (stall?.from as number) : tickedAt, until: now }
   }
 
-  const timer = setInterval(() => {
+  function sentSince(now: number): number {
+    // What the kernel has taken may be read before the timer is served.
+    look(now)
+    return stall !== undefined && now - stall.until < READING_MS ? stall.from : now
+  }
+
+  /** Ends the queue in the first turn of the event loop in which no connection was accepted. */
+  function followQueue(): void {
+    const before = count
+    setImmediate(() => {
+      if (count !== before) followQueue()
+      else queuedFrom = undefined
+    })
+  }
+
+  function accept(socket: object): void {
+    const now = clock()
+    if (queuedFrom === undefined) {
+      queuedFrom = sentSince(now)
+      // From the end of this turn on.
+      setImmediate(followQueue)
+    }
+    const slot = count % QUEUE
+    // As it was made the kernel kept fewer than QUEUE others, so that the one before those had been accepted.
+    made.set(socket, Math.max(queuedFrom, accepted[slot] as number))
+    accepted[slot] = now
+    count += 1
+  }
+
+  const close = every(TICK_MS, () => {
     const now = clock()
     look(now)
     tickedAt = now
-  }, TICK_MS)
-  timer.unref()
+  })
   return {
-    read() {
+    watch: server => void server.on('connection', accept),
+    read(socket = {}) {
       const now = clock()
-      // What the kernel has taken may be read before the timer is served.
-      look(now)
-      const sentAt = stall !== undefined && now - stall.until < READING_MS ? stall.from : now
+      // Of the first request on it; over TLS the client sends it after it was accepted.
+      const sentAt = Math.min(sentSince(now), made.get(socket) ?? now)
+      made.delete(socket)
       return () => clock() - sentAt
     },
-    close: () => clearInterval(timer)
+    close
   }
+}
+
+function byTimer(ms: number, tick: () => void): () => void {
+  const timer = setInterval(tick, ms)
+  timer.unref()
+  return () => clearInterval(timer)
 }
 
 /** The monotonic clock stops while the machine is suspended, the wall clock may be set: the one that has counted more, each time. */

@@ -188,6 +188,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     feed
   }
   const server = createListener(createApp(services), services)
+  services.stalls.watch(server)
   const stream = new EventStream(services)
   stream.attach(server)
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
