@@ -121,7 +121,7 @@ const window = {
   complete: {
     type: 'boolean',
     description:
-      'false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt.',
+      'false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over.',
     examples: [true]
   }
 } as const

@@ -63,8 +63,8 @@ export const getMarketplaceAnalytics: Operation<{ query: MarketplaceQuery }> = {
   replica: true,
   async handle({ partner, query }, { db }) {
     const window = await windowOf(db, partner.partnerId, query)
-    const { partnerId, from, to, timezone, interval } = window
-    const found = await within(readMarketplace(db, { partnerId, from, to, timezone, interval }))
+    const { partnerId, from, to, present, timezone, interval } = window
+    const found = await within(readMarketplace(db, { partnerId, from, to, present, timezone, interval }))
     return { ...presentWindow(window, found), data: found.data.map(presentMarketplace) }
   }
 }

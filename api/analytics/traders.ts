@@ -28,6 +28,7 @@ export const listTraderAnalytics: Operation<{ query: TradersQuery }> = {
       partnerId: window.partnerId,
       from: window.from,
       to: window.to,
+      present: window.present,
       accountMode: window.accountMode,
       currency,
       sort,

@@ -36,6 +36,7 @@ export async function windowOf(db: Db, partnerId: string, query: WindowQuery): P
     partnerId,
     from: new Date(from).toISOString(),
     to: new Date(to).toISOString(),
+    present: query.to === undefined,
     timezone,
     interval,
     accountMode,

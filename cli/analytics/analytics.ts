@@ -124,6 +124,7 @@ async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnaly
     partnerId,
     from,
     to: to.toISOString(),
+    present: true,
     timezone,
     interval: 'day',
     accountMode: mode,

@@ -57,6 +57,7 @@ export const analytics: View<AnalyticsData> = {
       partnerId,
       from,
       to: (await endOfPresent(trx, partnerId)).toISOString(),
+      present: true,
       timezone: 'UTC',
       interval: 'day'
     } as const

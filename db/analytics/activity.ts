@@ -64,7 +64,7 @@ export async function readActivity(db: Db, window: Window): Promise<Activity> {
      )
      select b.start, coalesce(x.active, 0) as "activeTraders", coalesce(x.new, 0) as "newTraders", coalesce(x.active - x.new, 0) as "returningTraders",
             coalesce(c.placed, 0) as placed, coalesce(e.failed, 0) as failed, coalesce(e.by, '{}'::jsonb) as "failedBy", coalesce(c.in_doubt, 0) as "inDoubt",
-            c.p50, c.p99, coalesce(c.undecided, 0) as undecided, now() as "asOf", ${isOver('t')} as over
+            c.p50, c.p99, coalesce(c.undecided, 0) as undecided, now() as "asOf", ${isOver('t', window.present)} as over
        from span cross join buckets b left join counts c on c.n = b.n left join traders_of x on x.n = b.n left join failures e on e.n = b.n
       order by b.n limit ${MOST_ROWS + 1}`,
     { ...window }

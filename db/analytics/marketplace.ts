@@ -16,7 +16,7 @@ export interface MarketplaceRow {
 /** Earnings by buckets of the window, empty ones with zeros; complete once the window is over. */
 export async function readMarketplace(
   db: Db,
-  window: Pick<Window, 'partnerId' | 'from' | 'to' | 'timezone' | 'interval'>
+  window: Pick<Window, 'partnerId' | 'from' | 'to' | 'timezone' | 'interval' | 'present'>
 ): Promise<{ data: MarketplaceRow[]; asOf: Date; complete: boolean }> {
   const found = await rows<MarketplaceRow & { asOf: Date; over: boolean }>(
     db,
@@ -33,7 +33,7 @@ export async function readMarketplace(
      )
      select b.start, coalesce(s.sales, 0) as sales, coalesce(s.subscriptions, 0) as subscriptions, coalesce(s.refunds, 0) as refunds,
             coalesce(s.gross, 0)::text as "grossUsd", coalesce(s.gross - s.net, 0)::text as "feesUsd", coalesce(s.net, 0)::text as "netUsd",
-            now() as "asOf", ${isOver('span.t')} as over
+            now() as "asOf", ${isOver('span.t', window.present)} as over
        from span cross join buckets b left join sums s on s.n = b.n
       order by b.n limit ${MOST_ROWS + 1}`,
     { ...window }

@@ -120,7 +120,7 @@ export async function readRevenue(db: Db, window: Window & { groupBy: RevenueGro
      )
      select b.start, nullif(s.currency, '') as currency, ${groupBy ? 's.value' : 'null'} as "group", coalesce(s.contracts, 0) as contracts, coalesce(s.open, 0) as open,
             c.traders, s.stake, s.payout, s.markup, coalesce(s.markup_unknown, 0) as "markupUnknown", s.commission,
-            s.traders_pnl as "tradersPnl", now() as "asOf", ${isOver('t')} as over, ${inDoubt} as doubt
+            s.traders_pnl as "tradersPnl", now() as "asOf", ${isOver('t', window.present)} as over, ${inDoubt} as doubt
        from span cross join buckets b left join sums s on s.n = b.n left join counts c using (place)
       order by b.n, s.currency nulls last, s.value collate "C" limit ${MOST_ROWS + 1}`,
       { ...requested, stored, modes }

@@ -260,10 +260,13 @@ const unknownMarkups = `whole as (
      )`
 
 /** The statement of a page. Bindings: those of a window, currency, after, id, limit. */
-function pageStatement(sort: SortKey, bothModes: boolean): string {
+function pageStatement(
+  sort: SortKey,
+  { bothModes, present }: { bothModes: boolean; present: boolean | undefined }
+): string {
   return `with ${spans(sort)}, ${sourcesOf(sort)}, ${pageOf(sort, bothModes)}, ${sumsOfPage}, ${unknownMarkups}
      select p.trader_id as "traderId", p.external_id as "traderExternalId", nullif(:currency, '') as currency, ${shown},
-            ${sort.type === 'timestamptz' ? 'extract(epoch from p.key)' : 'p.key'}::text as key, whole.unknown, now() as "asOf", ${isOver('span.t')} as over,
+            ${sort.type === 'timestamptz' ? 'extract(epoch from p.key)' : 'p.key'}::text as key, whole.unknown, now() as "asOf", ${isOver('span.t', present)} as over,
             ${openEnds} as "openEnds"
        from span cross join whole left join page p on true left join summed s on s.trader_id = p.trader_id
       order by p.key desc, p.number desc`
@@ -282,15 +285,19 @@ export async function listTraderSums(
     cursor?: string
   }
 ): Promise<TraderPage> {
-  const { sort, cursor, ...window } = requested
+  const { sort, cursor, present, ...window } = requested
   const [after, id] = cursor === undefined ? [null, null] : readCursor(requested, cursor)
   const found = await db.transaction(async trx => {
     await trx.raw(READING)
-    return rows<FoundTrader>(trx, pageStatement(sortKeys[sort], requested.accountMode === 'ALL'), {
-      ...window,
-      after,
-      id: id ?? ''
-    })
+    return rows<FoundTrader>(
+      trx,
+      pageStatement(sortKeys[sort], { bothModes: requested.accountMode === 'ALL', present }),
+      {
+        ...window,
+        after,
+        id: id ?? ''
+      }
+    )
   })
   const [first] = found as [FoundTrader]
   const listed = found.filter(({ traderId }) => traderId !== null)

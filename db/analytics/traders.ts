@@ -86,7 +86,7 @@ export async function readTrader(db: Db, window: Window & { traderExternalId: st
               max(closed_at) as last_at
          from closed group by grouping sets ((n, currency), (currency))
      )
-     select s.n, b.start, nullif(s.currency, '') as currency, ${shown}, now() as "asOf", ${isOver('t')} as over, ${openEnds} as "openEnds"
+     select s.n, b.start, nullif(s.currency, '') as currency, ${shown}, now() as "asOf", ${isOver('t', window.present)} as over, ${openEnds} as "openEnds"
        from span left join sums s on true left join buckets b on b.n = s.n
       order by s.n nulls first, s.currency limit ${MOST_ROWS + 1}`,
     { ...window }

@@ -14,6 +14,8 @@ export interface Window {
   from: string
   /** Exclusive. */
   to: string
+  /** Whether `to` is the present (endOfPresent): nothing that is committed now is after it. */
+  present?: boolean | undefined
   /** An IANA name. */
   timezone: string
   interval: Interval
@@ -146,9 +148,10 @@ export function plainWindow(interval: Interval): string {
 
 /**
  * Whether the window that ends at `end` is over, as SQL. The broker states times in whole seconds and by its own clock: what is bought or
- * closed now may lie in a window that ended a moment ago.
+ * closed now may lie in a window that ended a moment ago. One up to the present has all that there is.
  */
-export const isOver = (end: string): string => `${end} <= now() - interval '5 seconds'`
+export const isOver = (end: string, present = false): string =>
+  present ? 'true' : `${end} <= now() - interval '5 seconds'`
 
 /**
  * Whether the window has orders in doubt, as SQL. Not their creation counts, but when they were sent: a failed order may be repeated under

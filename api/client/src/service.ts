@@ -3616,7 +3616,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -5264,7 +5264,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6073,7 +6073,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6514,7 +6514,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6654,7 +6654,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
