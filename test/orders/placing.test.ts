@@ -62,7 +62,9 @@ fencing('is numbered as the column can hold it, however many claims came before'
   ] as const) {
     assert.is(nextClaimNo(before), number)
     const claimed = await claim(nextClaimNo(before))
-    assert.is((await releaseLostClaims(db, { sender: 'worker', claimNos: [number] }))[0]?.id, claimed.id)
+    // Tests before this one have claims of the same number.
+    const released = await releaseLostClaims(db, { sender: 'worker', claimNos: [number] })
+    assert.ok(released.some(({ id }) => id === claimed.id))
   }
 })
 

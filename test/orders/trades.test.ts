@@ -72,7 +72,8 @@ collecting('refuses every field that is missing or breaks its limits, naming it'
 
 collecting('refuses metadata that is too large, too deep or cannot be stored', async () => {
   const partner = await harness.makePartner()
-  const deep = JSON.stringify(record()).replace('}', `,"metadata":{"a":${'['.repeat(200_000)}${']'.repeat(200_000)}}}`)
+  const deep = (levels: number) =>
+    JSON.stringify(record()).replace('}', `,"metadata":{"a":${'['.repeat(levels)}${']'.repeat(levels)}}}`)
   for (const [path, body] of [
     ['', record({ metadata: { text: 'x'.repeat(16_384) } })],
     ['', record({ metadata: { wide: Array(9_000).fill(0) } })],
@@ -85,8 +86,13 @@ collecting('refuses metadata that is too large, too deep or cannot be stored', a
     assert.is(response.status, 400)
     assert.is(response.body.details[0].path, `/body/metadata${path}`)
   }
-  for (const body of [deep, record({ metadata: { wide: Array(200_000).fill(0) } })])
-    assert.is((await partner.call(collectTrade, { body })).status, 413)
+  for (const [status, body] of [
+    [400, deep(500_000)],
+    [400, record({ metadata: { wide: Array(500_000).fill(0) } })],
+    [413, deep(550_000)],
+    [413, record({ metadata: { wide: Array(550_000).fill(0) } })]
+  ] as const)
+    assert.is((await partner.call(collectTrade, { body })).status, status)
 })
 
 collecting('keeps free-form metadata as it came', async () => {
