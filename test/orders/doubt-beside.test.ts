@@ -14,7 +14,7 @@ import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
 // Much longer than the others may wait.
-const RESPONSE_TIMEOUT_MS = 60_000
+const RESPONSE_TIMEOUT_MS = 25_000
 const OTHERS_MS = 15_000
 
 const simulator = await startSimulator({ tickMs: 20, seed: 5, limits: 'off' })
