@@ -2,6 +2,7 @@
 import { endOfPresent, type Interval, type Window } from '../../db/analytics/windows.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
+import { isTimezone } from '../../schemas/fields/timezones.ts'
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 30
@@ -52,15 +53,6 @@ function instantOf(name: string, text: string | undefined): number | undefined {
   if (!(ms >= FIRST_MS && ms < LAST_MS))
     throw wrong(name, 'must be an instant between 2000 and 2200, such as 2026-11-21T08:00:00Z')
   return ms
-}
-
-function isTimezone(name: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: name })
-    return true
-  } catch {
-    return false
-  }
 }
 
 // PostgreSQL's SQLSTATE invalid_parameter_value: its table of zones lacks a name that ours has.

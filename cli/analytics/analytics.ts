@@ -17,6 +17,7 @@ import { recordAudit } from '../../db/platform/audit.ts'
 import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
 import { ReconcileAnalytics, ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
+import { isTimezone } from '../../schemas/fields/timezones.ts'
 import { withWorkers } from '../orders/doubt.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
@@ -133,15 +134,6 @@ async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnaly
   } as const
   const { data, asOf, complete } = await readRevenue(db, requested)
   return { partnerId, timezone, asOf: asOf.toISOString(), complete, data: data.map(row => dayOf(row, timezone)) }
-}
-
-function isTimezone(name: string): boolean {
-  try {
-    new Intl.DateTimeFormat('en', { timeZone: name })
-    return true
-  } catch {
-    return false
-  }
 }
 
 function dayOf(

@@ -49,14 +49,13 @@ export async function redisTransport(
   })
   logOutages([publisher, subscriber], { log, meanwhile: MEANWHILE })
   subscriber.on('message', receive)
-  // Who only listens sends nothing that a broken connection could refuse.
   // What a replica is sent by PUBLISH reaches its own subscribers alone, and is not refused: those who stay connected to a primary
   // that has become one would notify nobody. Their address may lead to the new primary by now.
   let replica = false
   let closed = false
   const readRole = async () => {
     const was = replica
-    // Whose user may not ask is not told.
+    // A user without the right to INFO gets no role: its server counts as a primary.
     replica = /^role:slave/m.test(await publisher.info('replication').catch(() => ''))
     if (replica && !was) log.warn({ meanwhile: MEANWHILE }, 'Redis has become a replica, connecting anew')
   }
@@ -65,6 +64,7 @@ export async function redisTransport(
     if (publisher.status === 'ready') await readRole()
     if (replica && !closed) for (const client of [publisher, subscriber]) client.disconnect(true)
   }
+  // Who only listens sends nothing that a broken connection could refuse.
   const beating = setInterval(() => {
     void leaveReplica()
     if (subscriber.status !== 'ready') return

@@ -519,7 +519,7 @@ calls('under way may end on a connection that is retired, which then closes', as
   await close()
 })
 
-// In a thread of its own, so that it goes on while this one stands still.
+// In a thread of its own, so that it responds while the thread of the test is blocked.
 const responding = `
   const { parentPort } = require('node:worker_threads')
   const { WebSocketServer } = require('ws')

@@ -96,14 +96,19 @@ async function busy(trader: TestTrader): Promise<{ free(): Promise<void> }> {
   }
 }
 
-const stopping = suite('a follow that is stopped')
-
-stopping('has the copies failed that wait to be bought', async () => {
+/** A copy that waits, as the account of its follower is busy until `free`. */
+async function waitingCopy() {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader)
   const { free } = await busy(follower)
   const order = await placeBinary(leader)
-  await copyOf(follower, order, 'PENDING')
+  return { leader, follower, order, copy: await copyOf(follower, order, 'PENDING'), free }
+}
+
+const stopping = suite('a follow that is stopped')
+
+stopping('has the copies failed that wait to be bought', async () => {
+  const { leader, follower, order, free } = await waitingCopy()
   const { body } = await unfollow(follower, leader)
   assert.equal([body.status, body.openCopies], ['STOPPED', 0])
   const copy = await copyOf(follower, order, 'FAILED')
@@ -113,11 +118,7 @@ stopping('has the copies failed that wait to be bought', async () => {
 })
 
 stopping('has no copy bought that was at a worker then, and was given back', async () => {
-  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
-  await follow(follower, leader)
-  const { free } = await busy(follower)
-  const order = await placeBinary(leader)
-  await copyOf(follower, order, 'PENDING')
+  const { leader, follower, order, free } = await waitingCopy()
   await db('follows').where({ leader_id: leader.traderId }).update({ status: 'STOPPED' })
   await free()
   const copy = await copyOf(follower, order, 'FAILED')
@@ -126,11 +127,7 @@ stopping('has no copy bought that was at a worker then, and was given back', asy
 })
 
 stopping('is not held up by a copy that nobody wants: the next order of its account is bought', async () => {
-  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
-  await follow(follower, leader)
-  const { free } = await busy(follower)
-  const order = await placeBinary(leader)
-  const copy = await copyOf(follower, order, 'PENDING')
+  const { follower, order, copy, free } = await waitingCopy()
   await db('orders').where({ id: order.orderId }).update({ closed_early: true })
   const own = placeBinary(follower)
   await copyOf(follower, order, 'FAILED')

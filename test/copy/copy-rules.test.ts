@@ -355,6 +355,20 @@ scaling('are in the currency of the account where the leader paid in it', () => 
   assert.equal([small.stake, small.raisedToMinimum], ['1.68', true])
 })
 
+/** Sets limits at the broker that end a multiplier within moments; it takes some a second after the purchase. */
+async function endSoon({ accountId }: TestTrader, brokerOrderId: string): Promise<void> {
+  const account = simulator.engine.accounts.all.get(accountId)
+  assert.ok(account)
+  await until('the broker to take limits again', async () => {
+    try {
+      return simulator.engine.update(account, Number(brokerOrderId), { takeProfit: 0.1, stopLoss: 2.5 })
+    } catch (error) {
+      assert.instance(error, SimulatedRefusal)
+      return false
+    }
+  })
+}
+
 const mirroring = suite('a leader that closes')
 
 mirroring('closes the copies of a multiplier at once, but not where the follow excludes it', async () => {
@@ -398,16 +412,7 @@ mirroring('closes the copies when limits that it changed at the broker end its c
   // The copy keeps its own limits, so that nothing but the sale can end it.
   const { accountId: loginid } = follower
   simulator.faults.add({ effect: 'error', code: 'ContractUpdateFailure', call: 'contract_update', loginid })
-  const account = simulator.engine.accounts.all.get(leader.accountId)
-  assert.ok(account)
-  await until('the broker to take limits again, a second after the purchase', async () => {
-    try {
-      return simulator.engine.update(account, Number(brokerOrderId), { takeProfit: 0.1, stopLoss: 2.5 })
-    } catch (error) {
-      assert.instance(error, SimulatedRefusal)
-      return false
-    }
-  })
+  await endSoon(leader, brokerOrderId)
   await copyOf(follower, { orderId, status: 'CLOSED' })
   simulator.faults.reset()
   const [contract] = simulator.ledger().filter(entry => entry.loginid === loginid)
@@ -424,16 +429,7 @@ mirroring('closes the copies while the price is awaited at which limits ended it
   simulator.faults.add({ effect: 'error', code: 'ContractUpdateFailure', call: 'contract_update', loginid })
   const { orderId, brokerOrderId } = (await placeMultiplier(leader, { stake: 100 })).body
   await copyOf(follower, { orderId })
-  const account = simulator.engine.accounts.all.get(leader.accountId)
-  assert.ok(account)
-  await until('the broker to take limits', async () => {
-    try {
-      return simulator.engine.update(account, Number(brokerOrderId), { takeProfit: 0.1, stopLoss: 2.5 })
-    } catch (error) {
-      assert.instance(error, SimulatedRefusal)
-      return false
-    }
-  })
+  await endSoon(leader, brokerOrderId)
   await copyOf(follower, { orderId, status: 'CLOSED' })
   assert.is(simulator.ledger().find(entry => entry.loginid === loginid)?.status, 'sold')
   const [before] = (await findOrders(db, [orderId])) as [OrderRow]

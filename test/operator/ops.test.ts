@@ -1,7 +1,7 @@
 // What ops rely on: HTTPS refused in clear text, security headers, metrics, readiness, traces, and Redis for
 // several machines with its loss and return.
 // test in the full run only
-import { randomBytes, randomUUID } from 'node:crypto'
+import { randomBytes } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
 import { Redis } from 'ioredis'
@@ -17,6 +17,7 @@ import { call, closeAll, onClose, openHarness, until } from '../support/harness.
 import { operator } from '../support/operator.ts'
 import { startApi, startProcess, startTestWorker, startWorker, type TestProcess } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off' })
 onClose(() => simulator.close())
@@ -24,15 +25,7 @@ const harness = await openHarness({ env: { BROKER_URL: simulator.url } })
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
 const authorization = `Bearer ${partner.key}`
-const order = () => ({
-  traderExternalId: trader.traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 1,
-  durationUnit: 't'
-})
+const order = () => tickOrder(trader.traderExternalId)
 
 const https = suite('HTTPS')
 const strict = await openHarness({ url: harness.url, env: { BASE_URL: 'https://api.example.com', TRUST_PROXY: '1' } })

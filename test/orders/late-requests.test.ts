@@ -1,7 +1,6 @@
 // test in the full run only
 // The time to live of an order counts from when its request was sent: what the request waits for before the order is stored
 // counts as well, be it a process that does not run or a lock.
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { connect } from 'node:net'
 import { suite } from 'uvu'
@@ -12,6 +11,7 @@ import { FaultyNetwork } from '../chaos/network.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { call, closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { startApi, startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const TTL_MS = 2000
 const simulator = await startSimulator({ tickMs: 10, seed: 6, limits: 'off' })
@@ -22,15 +22,7 @@ const partner = await harness.makePartner()
 await startTestWorker(harness.env)
 const authorization = `Bearer ${partner.key}`
 
-const orderOf = ({ traderExternalId }: TestTrader) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 1,
-  durationUnit: 't'
-})
+const orderOf = ({ traderExternalId }: TestTrader) => tickOrder(traderExternalId)
 const rowOf = (clientOrderId: string) => db('orders').where({ client_order_id: clientOrderId }).first()
 const contractsOf = ({ accountId }: TestTrader) =>
   simulator.ledger().filter(({ loginid }) => loginid === accountId).length

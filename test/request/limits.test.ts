@@ -65,6 +65,17 @@ held('are held by the clock of Redis, not by those of the processes', async () =
   assert.is(await right.hold('behind', 1), null)
 })
 
+/** A client that sees whether what `limits` counts is in Redis. */
+function watching(limits: Awaited<ReturnType<typeof openLimits>>, url: string) {
+  const client = new Redis(url)
+  onClose(async () => client.disconnect())
+  const counted = async (name: string) => {
+    await limits.hit(name, 1000)
+    return client.exists(`svc_rate:${name}`)
+  }
+  return { client, counted }
+}
+
 const hanging = suite('a Redis that hangs')
 
 hanging('holds no request up for longer than it takes to notice, and counts again when it is back', async () => {
@@ -73,12 +84,7 @@ hanging('holds no request up for longer than it takes to notice, and counts agai
   onClose(() => network.close())
   const limits = await openLimits({ redisUrl: `redis://127.0.0.1:${network.port}`, log })
   onClose(() => limits.close())
-  const client = new Redis(redis.url)
-  onClose(async () => client.disconnect())
-  const counted = async (name: string) => {
-    await limits.hit(name, 1000)
-    return client.exists(`svc_rate:${name}`)
-  }
+  const { counted } = watching(limits, redis.url)
   await until('counts in Redis', () => counted('before'))
   const [open, coming] = [network.hold(() => true, 'both'), network.holdNew()]
   let quick = false
@@ -101,12 +107,7 @@ paused('as while it fails over holds up the first requests alone, and counts aga
   if (!own) return
   const limits = await openLimits({ redisUrl: own.url, log })
   onClose(() => limits.close())
-  const client = new Redis(own.url)
-  onClose(async () => client.disconnect())
-  const counted = async (name: string) => {
-    await limits.hit(name, 1000)
-    return client.exists(`svc_rate:${name}`)
-  }
+  const { client, counted } = watching(limits, own.url)
   await until('counts in Redis', () => counted('before a pause'))
   await client.call('CLIENT', 'PAUSE', '600000', 'WRITE')
   let ms = 0

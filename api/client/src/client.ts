@@ -184,7 +184,7 @@ function address(path: string, { path: params = {}, query = {} }: Call): string 
   return search ? `${filled}?${search}` : filled
 }
 
-/** What a Retry-After asks for: the service gives seconds, a proxy on the way may give a date. */
+/** Milliseconds to wait by a Retry-After: the service gives seconds, a proxy on the way may give a date. */
 function pauseOf(retryAfter: string | null): number | undefined {
   const seconds = Number(retryAfter)
   const ms = Number.isNaN(seconds) ? Date.parse(retryAfter as string) - Date.now() : seconds * 1000
