@@ -90,10 +90,10 @@ export interface TestProcess {
   ended: Promise<number | NodeJS.Signals | null>
 }
 
-/** Starts one of our main files with this environment and nothing else of ours. */
+/** Starts one of our main files with this environment and nothing else of ours, without the guards that a mutant has taken out. */
 export function startProcess(file: string, env: Record<string, string>, args: string[] = []): TestProcess {
   const inherited = Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|USER|NODE_.*)$/.test(name))
+    Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|USER|NODE_.*|SIMULATION_EDITS)$/.test(name))
   )
   const child = spawn(process.execPath, [file, ...args], {
     env: { ...inherited, ...env },
