@@ -5,7 +5,9 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { brokerEnv } from '../support/dialects.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -15,10 +17,16 @@ const SWEEP_MS = 60_000
 const TTL_MS = 30_000
 const BUY_MS = 1500
 
-const simulator = await startSimulator({ tickMs: 20, seed: 6, limits: 'off' })
+const port = await freePort()
+const network = await FaultyNetwork.open(port)
+onClose(() => network.close())
+const here = `127.0.0.1:${network.port}`
+const simulator = await startSimulator({ port, tickMs: 20, seed: 6, limits: 'off', socketBase: `ws://${here}` })
 onClose(() => simulator.close())
+const { appIdHeader } = simulator
+const broker = brokerEnv({ url: `ws://${here}/websockets/v3`, nextUrl: `http://${here}`, appIdHeader })
 const harness = await openHarness({
-  env: { ...brokerEnv(simulator), SWEEP_MS: String(SWEEP_MS), ORDER_TTL_MS: String(TTL_MS), PERMIT_MS: '10000' }
+  env: { ...broker, SWEEP_MS: String(SWEEP_MS), ORDER_TTL_MS: String(TTL_MS), PERMIT_MS: '10000' }
 })
 const { db } = harness.services
 const partner = await harness.makePartner()
@@ -33,6 +41,10 @@ const sendersOf = (accountId: string, phase: string) =>
     phase
   })
 
+/** The worker of this name, once it takes no accounts any more. */
+const givenUp = (name: string) =>
+  rows(db, 'select from lease_holders where name = :name and not takes_accounts', { name })
+
 const stopping = suite('a worker that stops')
 
 stopping('leaves an order that waits behind one at the broker to another worker, which places it at once', async () => {
@@ -41,14 +53,17 @@ stopping('leaves an order that waits behind one at the broker to another worker,
   const place = () => placeFor(traderExternalId)
   const ordersOf = (phase: string) => sendersOf(accountId, phase)
   assert.is((await place()).status, 200)
-  simulator.faults.add({ effect: 'slow', call: 'buy', loginid: accountId, times: 1, delayMs: BUY_MS })
+  const second = await startTestWorker(harness.env)
+  const { release } = network.hold(() => true, 'back')
   const slow = place()
   await until('the slow purchase', async () => (await ordersOf('sending')).length === 1)
-  const second = await startTestWorker(harness.env)
   const waiting = place()
   await until('the order behind it', async () => (await ordersOf('queued')).length === 1)
   const begun = performance.now()
-  await Promise.all([first.stop(), slow])
+  const stopped = first.stop()
+  await until('its accounts to be given up', async () => (await givenUp(first.services.worker)).length === 1)
+  release()
+  await Promise.all([stopped, slow])
   const response = await waiting
   assert.equal([(await slow).status, response.status], [200, 200], JSON.stringify(response.body))
   assert.ok(performance.now() - begun < TTL_MS / 2)
@@ -86,10 +101,7 @@ stopping('ends only when what it claims at that moment is bought', async () => {
     return waiting.length === 1
   })
   const stopped = worker.stop()
-  await until('its accounts to be given up', async () => {
-    const left = await rows(db, 'select from lease_holders where name = :name and not takes_accounts', { name })
-    return left.length === 1
-  })
+  await until('its accounts to be given up', async () => (await givenUp(name)).length === 1)
   await other.rollback()
   await stopped
   const open = (await sendersOf(accountId, 'open')).filter(({ sender }) => sender === name)
