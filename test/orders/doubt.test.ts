@@ -112,14 +112,19 @@ doubt('holds back the other orders of its account, which go on in order of arriv
   )
 })
 
-/** Buys beside our orders, as a trader does with other software. */
-async function buyBeside(accountId: string, appId: string, changes: object = {}): Promise<string> {
+/**
+ * What buys beside our orders, as a trader does with other software. It is connected before the order is placed: connecting takes
+ * a busy machine longer than the order stays in doubt.
+ */
+async function openBeside(accountId: string, appId: string) {
   const session = await worker.services.brokers
     .of(dialect)
     .session({ accountId, appId, credentialId: 'beside', token: async () => `sim-${accountId}` })
-  const terms = { contractType: 'CALL', asset: 'R_100', stake: '1', duration: 2, ...changes } as const
-  const contract = { kind: 'BINARY', currency: 'USD', durationUnit: 't', barrier: null, ...terms } as const
-  return (await session.buy(contract, { beforeSend: () => {}, maxPrice: terms.stake })).contractId
+  return async (changes: object = {}): Promise<string> => {
+    const terms = { contractType: 'CALL', asset: 'R_100', stake: '1', duration: 2, ...changes } as const
+    const contract = { kind: 'BINARY', currency: 'USD', durationUnit: 't', barrier: null, ...terms } as const
+    return (await session.buy(contract, { beforeSend: () => {}, maxPrice: terms.stake })).contractId
+  }
 }
 
 const statusOf = async (traderExternalId: string) => {
@@ -129,11 +134,12 @@ const statusOf = async (traderExternalId: string) => {
 
 doubt('with two contracts that could be its own adopts neither: it is in review', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
+  const buyBeside = await openBeside(accountId, appIds[dialect])
   spoil(accountId, 'mute')
   const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await until('the contract', () => contractsOf(accountId)[0])
   // The trader buys the same with another program under the same application.
-  await buyBeside(accountId, appIds[dialect])
+  await buyBeside()
   const { status, body } = await response
   assert.is(status, 502)
   assert.is(body.status, 'PENDING')
@@ -146,15 +152,16 @@ const expected = dialect === 'v3' ? ['FAILED', 'BROKER_UPSTREAM'] : ['PENDING', 
 
 doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that ${fate}`, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
+  const buyBeside = await openBeside(accountId, otherApp)
   spoil(accountId, 'ignore')
   const usual = worker.services.config.reconcileAfterMs
-  worker.services.config.reconcileAfterMs = 7000
+  worker.services.config.reconcileAfterMs = 10_000
   const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await swallowed(accountId)
   const sentAt = Date.now()
   // Past the permit and what the broker's whole seconds hide, but while our own purchase might still have come.
   await until('that moment', () => Date.now() > sentAt + 500 + 4700)
-  await buyBeside(accountId, otherApp)
+  await buyBeside()
   await response
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   worker.services.config.reconcileAfterMs = usual
@@ -163,11 +170,12 @@ doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that
 
 doubt(`whose buy never ran, of a trader who trades by other means too: an equal purchase ${fate}`, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
-  await buyBeside(accountId, otherApp, { contractType: 'PUT', asset: 'R_50' })
+  const buyBeside = await openBeside(accountId, otherApp)
+  await buyBeside({ contractType: 'PUT', asset: 'R_50' })
   spoil(accountId, 'ignore')
   const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   await swallowed(accountId)
-  await buyBeside(accountId, otherApp)
+  await buyBeside()
   await response
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   assert.equal(await statusOf(traderExternalId), expected)
@@ -178,11 +186,12 @@ doubt(
   'whose buy never ran, beside a purchase of its terms that cost more than it may: that is not its own',
   async () => {
     const { traderExternalId, accountId } = await partner.makeTrader()
+    const buyBeside = await openBeside(accountId, appIds[dialect])
     spoil(accountId, 'ignore')
     const body = order(traderExternalId)
     const response = partner.call(placeBinaryOrder, { body })
     await swallowed(accountId)
-    await buyBeside(accountId, appIds[dialect], { stake: '2' })
+    await buyBeside({ stake: '2' })
     assert.is((await response).body.status, 'FAILED')
     assert.equal(await statusOf(traderExternalId), ['FAILED', 'BROKER_UPSTREAM'])
     assert.is((await partner.call(placeBinaryOrder, { body })).body.status, 'CLOSED')
@@ -194,10 +203,11 @@ doubt(
   'whose buy never ran, beside a purchase of its terms that cost less than its stake: that is not adopted',
   async () => {
     const { traderExternalId, accountId } = await partner.makeTrader()
+    const buyBeside = await openBeside(accountId, appIds[dialect])
     spoil(accountId, 'ignore')
     const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
     await swallowed(accountId)
-    await buyBeside(accountId, appIds[dialect], { stake: '0.5' })
+    await buyBeside({ stake: '0.5' })
     const { body } = await response
     assert.is(body.status, 'PENDING', JSON.stringify(body))
     assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
@@ -206,10 +216,11 @@ doubt(
 
 doubt('finds its contract beside one of the same terms that cost less than its stake', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
+  const buyBeside = await openBeside(accountId, appIds[dialect])
   spoil(accountId, 'mute')
   const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   const own = await until('the contract', () => contractsOf(accountId)[0])
-  await buyBeside(accountId, appIds[dialect], { stake: '0.5' })
+  await buyBeside({ stake: '0.5' })
   const { body } = await response
   // Without an application id the other purchase shows that the trader buys by other means as well.
   if (dialect === 'next') assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
@@ -218,7 +229,8 @@ doubt('finds its contract beside one of the same terms that cost less than its s
 
 doubt('whose buy never ran, after an equal purchase that no order owns: that is no proof of absence', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
-  await buyBeside(accountId, appIds[dialect])
+  const buyBeside = await openBeside(accountId, appIds[dialect])
+  await buyBeside()
   const boughtAt = Date.now()
   // Before the order was sent by whole seconds: were the clocks wrong, it could be its own.
   await until('that moment', () => Date.now() > boughtAt + 4500)
@@ -234,24 +246,12 @@ const deciding = suite('operator orders reconcile')
 /** An order in review: bought without a response, and the trader bought the same by hand. */
 async function makeReview() {
   const { traderExternalId, accountId } = await partner.makeTrader()
+  const buyBeside = await openBeside(accountId, appIds[dialect])
   spoil(accountId, 'mute')
   const body = order(traderExternalId)
   const response = partner.call(placeBinaryOrder, { body })
   await until('the contract', () => contractsOf(accountId)[0])
-  const session = await worker.services.brokers
-    .of(dialect)
-    .session({ accountId, appId: appIds[dialect], token: async () => `sim-${accountId}` })
-  const twin = {
-    kind: 'BINARY',
-    contractType: 'CALL',
-    asset: 'R_100',
-    stake: '1',
-    currency: 'USD',
-    duration: 2,
-    durationUnit: 't',
-    barrier: null
-  } as const
-  await session.buy(twin, { beforeSend: () => {}, maxPrice: '1' })
+  await buyBeside()
   const { body: refused } = await response
   return { body, orderId: refused.orderId as string, accountId }
 }
@@ -314,7 +314,8 @@ const reported =
 audit(reported, async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  const contractId = await buyBeside(accountId, appIds[dialect], {
+  const buyBeside = await openBeside(accountId, appIds[dialect])
+  const contractId = await buyBeside({
     contractType: 'PUT',
     asset: 'R_50',
     stake: '2',
