@@ -11,19 +11,21 @@ import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 
+const TTL_MS = 6000
+const ANSWER_MS = 2000
 const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
 const harness = await openHarness({
   env: {
     ...brokerEnv(simulator),
     SWEEP_MS: '200',
-    ORDER_TTL_MS: '6000',
+    ORDER_TTL_MS: String(TTL_MS),
     PERMIT_MS: '1000',
     RECONCILE_AFTER_MS: '1500',
-    BROKER_ANSWER_TIMEOUT_MS: '2000'
+    BROKER_ANSWER_TIMEOUT_MS: String(ANSWER_MS)
   }
 })
-await startTestWorker(harness.env)
+const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
 interface Given {
@@ -142,24 +144,33 @@ const phasesOf = (partnerId: string) => harness.services.db('orders').where({ pa
 naming('with a token the broker is slow to refuse does not hold up the owner', async () => {
   const accountId = newAccountId()
   const owner = await exchange({ accountId })
+  const trade = async () => {
+    const startedAt = performance.now()
+    for (let i = 0; i < 3; i++) assert.is((await place(owner)).body.status, 'CLOSED')
+    return performance.now() - startedAt
+  }
   assert.is((await place(owner)).body.status, 'CLOSED')
+  const usualMs = await trade()
   const stranger = await harness.makePartner()
   const intruder = await exchange({ accountId, token: `sim-${newAccountId()}` }, undefined, stranger)
   // Whatever is opened from now on gets no response; the owner's connection is open.
   simulator.faults.add({ effect: 'ignore', call: dialect === 'v3' ? 'authorize' : 'accounts' })
+  // A busy machine may need long for what is placed beside them.
+  const { config } = harness.services
+  config.orderTtlMs = 60_000
   const intrusions = Promise.all([1, 2, 3].map(() => place(intruder, stranger)))
   await until('the intrusions to be stored', async () => (await phasesOf(stranger.partnerId)).length === 3)
-  const startedAt = performance.now()
-  for (let i = 0; i < 3; i++) assert.is((await place(owner)).body.status, 'CLOSED')
-  const tookMs = performance.now() - startedAt
-  assert.ok(tookMs < 3000, `${tookMs} ms`)
+  config.orderTtlMs = TTL_MS
+  const tookMs = await trade()
+  // Behind the intrusions each would wait for as long as a call to the broker is waited for.
+  assert.ok(tookMs < 3 * usualMs + 2 * ANSWER_MS, `${tookMs} ms, else ${usualMs} ms`)
   assert.equal(await phasesOf(stranger.partnerId), ['unproven', 'unproven', 'unproven'])
   simulator.faults.reset()
   for (const { status, body } of await intrusions) {
     assert.ok(status === 404 || status === 502, JSON.stringify(body))
     assert.not(body.brokerOrderId)
   }
-  assert.is(contractsOf(accountId).length, 4)
+  assert.is(contractsOf(accountId).length, 7)
 })
 
 naming('again and again with made-up tokens is made to wait', async () => {
@@ -277,12 +288,21 @@ sharing('are kept from each other’s order in doubt', async () => {
   const [one, two] = [await exchange({ accountId }), await exchange({ accountId }, undefined, other)]
   assert.equal([(await place(one)).body.status, (await place(two, other)).body.status], ['CLOSED', 'CLOSED'])
   simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  // Resolved once the second order is there.
+  const { config } = worker.services
+  const { reconcileAfterMs } = config
+  config.reconcileAfterMs = 60_000
   const doubtful = place(one)
   const phases = () => harness.services.db('orders').where({ account_id: accountId }).orderBy('id').pluck('phase')
   await until('the doubt', async () => (await phases()).includes('sending'))
   const waiting = place(two, other)
   await until('the second order', async () => (await phases()).length === 4)
   assert.equal((await phases()).slice(2), ['sending', 'queued'])
+  config.reconcileAfterMs = reconcileAfterMs
+  await harness.services.db.raw(
+    `update orders set resolve_at = permit_until + interval '1 millisecond' where account_id = ? and phase = 'sending'`,
+    [accountId]
+  )
   const [first, second] = [await doubtful, await waiting]
   assert.ok([200, 502].includes(first.status) && [200, 502].includes(second.status))
   const bought = contractsOf(accountId).length
