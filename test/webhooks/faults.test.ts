@@ -131,7 +131,7 @@ faults('what a worker had open of several days is sent by the next one', async (
   }
   await enable()
   await until('the newest', async () => (await deliveriesOf(partner, webhookId)).length === 1, WAIT_MS)
-  assert.is(held.length, 2)
+  await until('both others to be held', () => held.length === 2, WAIT_MS)
   receiver.respond = (_received, response) => response.writeHead(204).end()
   const from = receiver.book.length
   // As after a kill.
