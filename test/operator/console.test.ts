@@ -316,7 +316,7 @@ for (const [columns, rows] of [
     await terminal.press('Enter')
     await look(opened, 'What happened', 'Bought', '+0.400 s')
     await terminal.press('4')
-    await look('[4 Doubt]', 'REVIEW', /[❯ ] 1 h [12] m/)
+    await look('[4 Doubt]', 'REVIEW', /[❯ ] 1 h \d+ m/)
     await terminal.press('Enter')
     await look(review, '290769704688', 'CALL_R_100', `operator orders reconcile ${review}`, 'x declare absent')
     await terminal.press('Tab')
