@@ -3,10 +3,12 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { quarterOf } from './contracts.ts'
 
-// The triggers mark what was opened or closed longer ago than this when it changes.
-const MARKED = `interval '5 minutes'`
-/** What was opened or closed before this instant is added up, as SQL: longer ago, with room for a transaction that takes its time. */
-export const ENDED = quarterOf(`now() - interval '10 minutes'`)
+/** The triggers of orders mark what was opened or closed longer ago than this when it changes: for analytics, and for the sums by trader and day. */
+export const MARKED = `interval '5 minutes'`
+/** So long ago was opened or closed what is added up, as SQL: longer than what is marked, with room for a transaction that takes its time. */
+export const BEHIND = `interval '10 minutes'`
+/** What was opened or closed before this instant is added up, as SQL. */
+export const ENDED = quarterOf(`now() - ${BEHIND}`)
 
 /**
  * Whether sums that reach to `until` have changes that nothing marks, as SQL: the database's clock went back after they were added up, as

@@ -2,14 +2,11 @@
 // whole days from here and the rest from the orders themselves, in one statement, and so in one snapshot: the
 // part of the first day that is in its window, whatever closed since the last addition, and days that an order
 // closed late has changed. So its sums are those of the orders, however far behind the addition is.
+import { BEHIND, reachesTooFar } from '../analytics/late.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-// What closes later than this is marked as late by the table's trigger (five minutes), with room for a
-// transaction that takes its time.
-const BEHIND = `interval '10 minutes'`
-// The database's clock went back after this was added up, as where another machine takes over: what closes now is before `until`, and not
-// marked. From the day on that this is, nothing is read that was added up, until it is taken back.
-const REACHES_TOO_FAR = `until > now() - interval '5 minutes'`
+// From the day on that this is so, nothing is read that was added up, until it is taken back.
+const REACHES_TOO_FAR = reachesTooFar('until')
 const LAST_DAY = `((now() - ${BEHIND}) at time zone 'UTC')::date`
 // A first addition, or one after a long pause, goes on by this much at a time, and a statement takes so many late entries.
 const STEP_SECONDS = 86_400

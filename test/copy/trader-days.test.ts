@@ -1,6 +1,7 @@
 // Sums over closed orders: whatever was added up beforehand, and whenever, a reader sees the sums of the orders.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { MARKED } from '../../db/analytics/late.ts'
 import { listLeaders } from '../../db/copy/follows.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { addUpTraderDays, deleteOldTraderDays, findWrongTraderDays } from '../../db/traders/days.ts'
@@ -250,6 +251,29 @@ adding('sees an order that was open and closes with an old date, and a result th
   await addUp()
   await compare()
   assert.equal(await findWrongTraderDays(db), [])
+})
+
+adding('marks what changed late from the age on that is relied on, and nothing younger', async () => {
+  const trader = traders[0] as TestTrader
+  const late = [
+    'trader_days_late',
+    'analytics_late_quarters',
+    'analytics_late_closes',
+    'analytics_late_days',
+    'analytics_late_totals'
+  ]
+  const marked = async (age: string) => {
+    const trx = await db.transaction()
+    for (const table of late) await trx(table).delete()
+    const [bought] = await rows<{ at: Date }>(trx, `select now() - ${age} as at`)
+    await insertOrderRows(trx, trader, bought)
+    const found: string[] = []
+    for (const table of late) if (await trx(table).first()) found.push(table)
+    await trx.rollback()
+    return found
+  }
+  assert.equal(await marked(`(${MARKED} + interval '1 second')`), late)
+  assert.equal(await marked(`(${MARKED} - interval '1 second')`), [])
 })
 
 adding('from several processes at once adds everything once', async () => {
