@@ -100,6 +100,13 @@ export function addTraders(program: Command): void {
     .action(withStore(erase, { input: TraderErasure, acts: true }))
 }
 
+// TypeScript does not know it yet.
+const { rawJSON } = JSON as unknown as { rawJSON(text: string): object }
+
+/** Numbers as the database has them, for a document that is written again: they may have more digits than a JavaScript number has. */
+const exactly = (_key: string, value: unknown, context?: { source?: string }): unknown =>
+  typeof value === 'number' && context?.source !== undefined ? rawJSON(context.source) : value
+
 // More rows than these make no document.
 const MAX_IN_DOCUMENT = 20_000
 
@@ -115,12 +122,12 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
     const give = async (trx: Db) => {
       for await (const { table: of, row } of exportTrader(trx, traderId)) {
         count += 1
-        if (target) await target.appendFile(`${JSON.stringify({ table: of, row })}\n`)
+        if (target) await target.appendFile(`{"table":${JSON.stringify(of)},"row":${row}}\n`)
         else if (count > MAX_IN_DOCUMENT)
           throw new CommandRefusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
         else {
           tables[of] ??= []
-          tables[of].push(row)
+          tables[of].push(JSON.parse(row, exactly))
         }
       }
     }

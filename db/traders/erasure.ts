@@ -168,9 +168,9 @@ const CURSOR = 'exported_rows'
 
 /**
  * Everything that is the trader's, table by table, as of one moment: each row with the name of its table and without
- * secrets. Throws NOT_FOUND.
+ * secrets. A row is the text of a JSON object: its numbers have more digits than a JavaScript number has. Throws NOT_FOUND.
  */
-export async function* exportTrader(trx: Db, traderId: string): AsyncGenerator<{ table: string; row: object }> {
+export async function* exportTrader(trx: Db, traderId: string): AsyncGenerator<{ table: string; row: string }> {
   const [subject] = await rows<Subject>(
     trx,
     `select id as "traderId", partner_id as "partnerId", external_id as "externalId" from traders where id = :traderId`,
@@ -181,11 +181,11 @@ export async function* exportTrader(trx: Db, traderId: string): AsyncGenerator<{
     if (mine === null) continue
     await rows(
       trx,
-      `declare ${CURSOR} no scroll cursor for select to_jsonb(t) - :secret::text[] as row from ${table} t where ${mine}`,
+      `declare ${CURSOR} no scroll cursor for select (to_jsonb(t) - :secret::text[])::text as row from ${table} t where ${mine}`,
       { ...subject, secret }
     )
     for (;;) {
-      const found = (await trx.raw(`fetch ${FETCHED} from ${CURSOR}`)).rows as { row: object }[]
+      const found = (await trx.raw(`fetch ${FETCHED} from ${CURSOR}`)).rows as { row: string }[]
       for (const { row } of found) yield { table, row }
       if (found.length < FETCHED) break
     }
@@ -197,10 +197,10 @@ export async function* exportTrader(trx: Db, traderId: string): AsyncGenerator<{
 async function* exportRequests(
   trx: Db,
   { partnerId, externalId: trader }: Subject
-): AsyncGenerator<{ table: string; row: object }> {
+): AsyncGenerator<{ table: string; row: string }> {
   for (let cursor: string | null | undefined; cursor !== null; ) {
     const page = await listRequests(trx, { partnerId, trader, limit: FETCHED, cursor })
-    for (const row of page.requests) yield { table: 'requests', row: presentRequest(row) }
+    for (const row of page.requests) yield { table: 'requests', row: JSON.stringify(presentRequest(row)) }
     cursor = page.nextCursor
   }
 }

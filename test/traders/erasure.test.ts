@@ -163,6 +163,20 @@ exporting('writes JSON lines into a new file that only its owner reads, and is i
   assert.equal(entries, [{ action: 'traders.export' }])
 })
 
+exporting('gives out numbers with all their digits, in a document and in a file', async () => {
+  const anna = await makePerson()
+  const exact = '123456789012.123456789012345678'
+  await db('orders').where({ trader_id: anna.traderId }).update({ markup: exact })
+  const file = join(dir, 'exact.jsonl')
+  await run('export', anna.traderId, '--file', file)
+  const { stdout } = await run('export', anna.traderId)
+  for (const text of [stdout, await readFile(file, 'utf8')])
+    assert.equal(
+      [...text.matchAll(/"markup": ?([^,}\s]*)/g)].map(([, number]) => number),
+      [exact, exact, exact]
+    )
+})
+
 exporting('leaves no file that is only a part', async () => {
   const anna = await makePerson()
   const file = join(dir, 'part.jsonl')
