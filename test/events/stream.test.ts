@@ -3,6 +3,8 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listEvents } from '../../api/events/events.ts'
 import { createStreamTicket } from '../../api/events/stream/tickets.ts'
+import { writeCursor } from '../../db/events/cursor.ts'
+import { readLogState } from '../../db/events/read.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
 import { suspendPartner } from '../../db/partners/standing.ts'
@@ -242,6 +244,38 @@ subscribing(
     await subscribe(client, { id: 'latest', after: latest })
   }
 )
+
+subscribing('is not made when it is given up while the log is read for it, and its id is free at once', async () => {
+  const partner = await harness.makePartner()
+  await log()
+  const client = await connect(partner)
+  await subscribe(client, { id: 'before' })
+  await partner.makeTrader()
+  // Nobody sees what is put into the log, nor reads how far it goes, until it is committed.
+  const writing = await db.transaction()
+  await writing.raw('lock table event_epoch in access exclusive mode')
+  await sequenceAll(writing)
+  const { latest } = await readLogState(writing, partner.partnerId)
+  const after = writeCursor(harness.services.pepper, partner.partnerId, latest)
+  client.send({ type: 'subscribe', id: 's', channel: 'events', after })
+  client.send({ type: 'unsubscribe', id: 's' })
+  client.send({ type: 'subscribe', id: 's', channel: 'events', after, types: ['account.connected'] })
+  client.send({ type: 'ping', id: 'after-all-of-them' })
+  await client.take('pong')
+  await writing.commit()
+  assert.equal(
+    [(await client.take('subscribed')).id, client.messages.filter(({ type }) => type === 'error')],
+    ['s', []]
+  )
+  await partner.makeTrader()
+  await log(partner)
+  const { event } = await client.take('event', ({ id }) => id === 's')
+  assert.is(event.type, 'account.connected')
+  client.send({ type: 'unsubscribe', id: 's' })
+  client.send({ type: 'unsubscribe', id: 's' })
+  assert.is((await client.take('error')).message, 'There is no subscription s.')
+  assert.is(client.messages.filter(({ type }) => type === 'subscribed').length, 2)
+})
 
 const ending = suite('a socket ends')
 

@@ -1,7 +1,7 @@
 // One socket of the stream: its messages, its subscriptions and its bounds.
 import { randomBytes } from 'node:crypto'
 import type { WebSocket } from 'ws'
-import { readCursor, writeCursor } from '../../../db/events/cursor.ts'
+import { type Point, readCursor, writeCursor } from '../../../db/events/cursor.ts'
 import { type LogState, readLogState } from '../../../db/events/read.ts'
 import { violations } from '../../../schemas/checks/validator.ts'
 import type { Scope } from '../../../schemas/fields/scopes.ts'
@@ -60,8 +60,8 @@ export class StreamSocket implements TickOutlet {
   readonly #tickSubscriptions = new Map<string, TickSubscription>()
   readonly #ticks: Ticks
   #tickMember: TickMember | undefined
-  /** Ids of subscriptions that are being made. */
-  readonly #coming = new Set<string>()
+  /** Those that are being made, by id, which may be given up and used again meanwhile. */
+  readonly #coming = new Map<string, Subscribe>()
   readonly #openedAt = performance.now()
   #beatAt = performance.now()
   #progressAt = performance.now()
@@ -168,6 +168,7 @@ export class StreamSocket implements TickOutlet {
   ended(): void {
     for (const subscription of this.#subscriptions.values()) subscription.end()
     this.#subscriptions.clear()
+    this.#coming.clear()
     this.#tickSubscriptions.clear()
     this.#tickMember?.end()
     this.#tickMember = undefined
@@ -226,19 +227,15 @@ export class StreamSocket implements TickOutlet {
       this.#fail(id, 'CONFLICT', `The id ${id} is in use on this socket.`)
     else if (!this.#allows(message as Subscribe | SubscribeTicks)) return
     else if (message.channel === 'ticks') this.#subscribeTicks(message as SubscribeTicks)
-    else
-      this.#subscribe(message as Subscribe).catch((error: unknown) => {
-        this.#coming.delete(id)
-        this.#open.log.warn({ err: error }, 'a subscription could not be made')
-        this.#fail(id, 'UNAVAILABLE', 'The subscription cannot be made right now; try again shortly.')
-      })
+    else void this.#subscribe(message as Subscribe)
   }
 
   #unsubscribe(id: string): void {
     const subscription = this.#subscriptions.get(id)
     subscription?.end()
     if (this.#tickSubscriptions.delete(id)) this.#wantTicks()
-    else if (!this.#subscriptions.delete(id)) this.#fail(id, 'VALIDATION_FAILED', `There is no subscription ${id}.`)
+    else if (!this.#subscriptions.delete(id) && !this.#coming.delete(id))
+      this.#fail(id, 'VALIDATION_FAILED', `There is no subscription ${id}.`)
   }
 
   /** Whether the socket may have one more subscription, to this channel. */
@@ -278,10 +275,12 @@ export class StreamSocket implements TickOutlet {
 
   #tooManyTraders(more: readonly string[]): boolean {
     const named = [...this.#subscriptions.values()].flatMap(({ traders }) => [...(traders ?? [])])
-    return new Set([...named, ...more]).size > streamLimits.traders
+    const coming = [...this.#coming.values()].flatMap(({ traderExternalIds = [] }) => [...traderExternalIds])
+    return new Set([...named, ...coming, ...more]).size > streamLimits.traders
   }
 
-  async #subscribe({ id, channel, after, types, traderExternalIds }: Subscribe): Promise<void> {
+  async #subscribe(message: Subscribe): Promise<void> {
+    const { id, after, traderExternalIds } = message
     const { ticket, partnerId } = this.holder
     if (ticket && traderExternalIds?.some(trader => trader !== ticket.traderExternalId))
       return this.#fail(id, 'INSUFFICIENT_SCOPE', 'The ticket is for one trader alone.')
@@ -293,22 +292,31 @@ export class StreamSocket implements TickOutlet {
       )
     const point = after === undefined ? undefined : readCursor(this.#open.pepper, partnerId, after)
     if (after !== undefined && !point) return this.#fail(id, 'VALIDATION_FAILED', '/after is not a cursor of events')
-    if (point && !this.#tail.covers(point)) {
-      this.#coming.add(id)
-      const state = await readLogState(this.#open.db, partnerId)
-      this.#coming.delete(id)
-      const { epoch, oldest, latest } = state
-      if (point.epoch !== epoch || point.position < oldest.position || point.position > latest.position)
-        return this.#fail(id, 'CURSOR_EXPIRED', 'Events after this cursor are not kept any more.', state)
-    }
-    if (this.closed) return
+    if (!point || this.#tail.covers(point)) return this.#begin(message, point)
+    this.#coming.set(id, message)
+    const state = await readLogState(this.#open.db, partnerId).catch((error: unknown) => {
+      this.#open.log.warn({ err: error }, 'a subscription could not be made')
+      return undefined
+    })
+    // Given up meanwhile, by an unsubscribe or with the socket.
+    if (this.#coming.get(id) !== message) return
+    this.#coming.delete(id)
+    if (!state) return this.#fail(id, 'UNAVAILABLE', 'The subscription cannot be made right now; try again shortly.')
+    const { epoch, oldest, latest } = state
+    if (point.epoch !== epoch || point.position < oldest.position || point.position > latest.position)
+      return this.#fail(id, 'CURSOR_EXPIRED', 'Events after this cursor are not kept any more.', state)
+    this.#begin(message, point)
+  }
+
+  #begin({ id, channel, types, traderExternalIds }: Subscribe, after: Point | undefined): void {
+    const { ticket, partnerId } = this.holder
     const subscription = new Subscription({
       id,
       partnerId,
       placed: ticket === undefined,
       types,
       traders: ticket ? [ticket.traderExternalId] : traderExternalIds,
-      after: point,
+      after,
       services: this.#open,
       tail: this.#tail,
       outlet: this,
