@@ -31,7 +31,8 @@ export const timezone = {
   maxLength: 64,
   pattern: '^(UTC|[A-Za-z]+(/[A-Za-z0-9_+-]+){1,2})$',
   default: 'UTC',
-  description: 'IANA name of the time zone by whose clocks days, weeks and months begin.',
+  description:
+    'IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC.',
   examples: ['Asia/Kolkata']
 } as const
 export const interval = {

@@ -91,7 +91,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   BROKER_DISCONNECTED: {
     cause: 'The broker refused the stored token of the active account.',
-    remedy: 'Have the trader connect again and exchange the new token.'
+    remedy: 'Have the trader connect again and exchange the new token; an order then needs a new `clientOrderId`.'
   },
   METHOD_NOT_ALLOWED: {
     cause: 'The path exists, the method does not.',

@@ -32,7 +32,7 @@ export interface SimulatedSymbol {
   commissionRate: number
   /** Shortest timed contract in seconds. */
   minSeconds: number
-  /** Shortest contract in ticks, 0 where tick contracts are not offered. */
+  /** Longest contract in ticks, 0 where tick contracts are not offered. */
   maxTicks: number
   /** Closed at weekends. */
   weekdaysOnly: boolean

@@ -1,5 +1,5 @@
 // The newer dialect: a token buys, over REST, a one-time address of an account's socket; a connection to it needs no
-// further authorisation. The conversation itself is the first dialect's, translated by words.ts. Market data has a
+// further authorisation. The conversation itself is the first dialect's, mapped by mapping.ts. Market data has a
 // public socket of its own.
 import type { Grant } from '../engine/accounts.ts'
 import { type CallQuotas, Quota } from '../engine/quota.ts'
