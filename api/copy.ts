@@ -154,7 +154,7 @@ export const unfollowLeader: Operation<{ body: UnfollowRequest }> = {
   tag: 'Copy trading',
   summary: 'Stop following a leader',
   description:
-    "Copies that are open stay open and settle by themselves: the leader's closes and limits do not apply to them any more. Copies that wait to be bought fail; one that is at the broker at that moment may still open.",
+    "Copies that are open stay open and settle by themselves: the leader's closes and limits do not apply to them any more, except for closes from before. Copies that wait to be bought fail; one that is at the broker at that moment may still open.",
   auth: 'key',
   scope: 'copy:write',
   body: UnfollowRequest,

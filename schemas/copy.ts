@@ -101,7 +101,7 @@ export const FollowRequest = {
       maximum: 90,
       default: 20,
       description:
-        'What may be lost, in percent of the balance at the time of following. An order is copied only if what is lost since, the worst case of open copies and its own worst case (the stake; of a multiplier its stop loss, if it has one) stay within it.',
+        'What may be lost, in percent of the balance at the time of following. An order is copied only if what is lost since, the worst case of open copies and its own worst case (the stake; of a multiplier its stop loss, if it has one) stay within it. Until it is bought, a copy under another application than the leader’s counts with the most that the application may charge.',
       examples: [20]
     },
     mirrorCloses: {

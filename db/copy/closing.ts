@@ -20,6 +20,34 @@ export const unwantedOf = (order: string) =>
      select case when f.status = 'STOPPED' then '${FOLLOW_STOPPED}' when l.closed_early then '${LEADER_CLOSED}' end
        from follows f left join orders l on l.id = ${order}.copied_from where f.id = ${order}.follow_id) end`
 
+/** What an update of a follow sets to stop it. */
+export const stop = `status = 'STOPPED', stopped_at = clock_timestamp()`
+
+// How long before its follow was stopped, by the broker's clock, a leader's sale must have been to close a copy: the broker tells
+// whole seconds, and its clock may differ from the database's by five. What is not certain leaves the copy to the follower, who can
+// still sell it.
+const CERTAINLY_BEFORE = "interval '6 seconds'"
+
+/**
+ * Has the copies of a follow closed whose leader is known to have closed before it is stopped, though their job comes afterwards. A
+ * copy that is locked is being closed already: waiting for it could end in a deadlock.
+ */
+export async function closeWithLeader(trx: Db, follow: string, bindings: Record<string, string>): Promise<void> {
+  await rows(
+    trx,
+    `update orders set close_at = clock_timestamp()
+      where id in (
+       select o.id
+         from follows f join orders o on o.follow_id = f.id join orders l on l.id = o.copied_from
+        where f.id in (select id from follows where ${follow}) and f.status <> 'STOPPED' and f.mirror_closes
+          and o.phase in ('sending', 'open', 'review') and o.close_at is null and l.closed_early
+          -- What it sold while the follow was stopped before stays with the follower.
+          and (l.closed_at is null or l.closed_at >= f.since)
+          for no key update of o skip locked)`,
+    bindings
+  )
+}
+
 /** Fails the copies of a follow that wait to be bought. `follow` is the condition that selects it. */
 export async function failWaiting(trx: Db, follow: string, bindings: Record<string, string>): Promise<void> {
   await rows(
@@ -48,8 +76,8 @@ export async function closeCopiesAhead(db: Db, queue: Queue, orderId: string): P
 }
 
 /**
- * Closes the unfinished copies of an order whose follows go on and have that option, after the follow `after`, at most `limit`:
- * a bought one is sold, one that still waits fails. Returns the last follow when there may be more.
+ * Closes the unfinished copies of an order whose follows have that option, and go on or went on when it was closed, after the follow
+ * `after`, at most `limit`: a bought one is sold, one that still waits fails. Returns the last follow when there may be more.
  */
 export async function wishToClose(
   trx: Db,
@@ -58,8 +86,9 @@ export async function wishToClose(
   const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel' | 'phase'> & { follow_id: string }>(
     trx,
     `with copies as materialized (
-       select o.id, o.follow_id, f.mirror_closes and f.status <> 'STOPPED' as mirrored
-         from orders o join follows f on f.id = o.follow_id
+       select o.id, o.follow_id,
+              f.mirror_closes and (f.status <> 'STOPPED' or coalesce(l.closed_at <= f.stopped_at - ${CERTAINLY_BEFORE}, false)) as mirrored
+         from orders o join follows f on f.id = o.follow_id left join orders l on l.id = :orderId
         where o.copied_from = :orderId and o.follow_id > :after and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')
         order by o.follow_id limit :limit for no key update of o
      )

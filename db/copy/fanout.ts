@@ -64,16 +64,21 @@ export async function partEnds(db: Db, { leaderId, size }: { leaderId: string; s
   return found.map(({ id }) => id)
 }
 
-// What a copy of another application than its leader's may cost more until it is bought: somewhat more than worker/orders/stake.ts
-// lets it. Afterwards the price is known.
-const dearer = `case when c.app_id = l.app_id then 1 when c.contract_type like 'DIGIT%' then 1.4 else 1.1 end`
+/**
+ * What a copy costs in the account's currency, as SQL: by its purchase or, before that, at its leader's price. What another application
+ * than the leader's charges beside the stake is known with the purchase alone: until then it counts with no less than the most that
+ * worker/orders/stake.ts lets it cost, also of the least stake, whose cents weigh most. Only the follow's limit depends on it.
+ */
+export const priceOf = (copy: string, leader: string) =>
+  `coalesce(${copy}.buy_price, ${copy}.stake * ${leader}.buy_price / ${leader}.stake
+            * case when ${copy}.app_id = ${leader}.app_id then 1 when ${copy}.contract_type like 'DIGIT%' then 1.4 else 1.15 end, ${copy}.stake)`
 
 /**
  * The copies of a follow that are not over, of those that count for its limit, each with its price. The leader's order may be in
  * the archive by then: a multiplier has no end of its own.
  */
 export const unfinishedCopies = (follow: string) =>
-  `(select c.id, c.kind, c.stop_loss, c.new_stop_loss, c.limits_at, coalesce(c.buy_price, c.stake * l.buy_price / l.stake * ${dearer}, c.stake) as price
+  `(select c.id, c.kind, c.stop_loss, c.new_stop_loss, c.limits_at, ${priceOf('c', 'l')} as price
       from orders c left join orders l on l.id = c.copied_from
      where c.follow_id = ${follow}.id and c.phase in ('unproven', 'queued', 'sending', 'open', 'review') and c.created_at >= ${follow}.since)`
 

@@ -4,7 +4,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from '../traders/days.ts'
-import { failWaiting } from './closing.ts'
+import { closeWithLeader, failWaiting, stop } from './closing.ts'
 import { type SkipReason, showsItsTraders } from './fanout.ts'
 
 const RECORD_TRADES = 10
@@ -151,7 +151,7 @@ export async function follow(
               :balance, :accountRowId, :accountId, :accountMode, :currency)
        on conflict (trader_id, leader_id) do update
          set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, mirror_closes = excluded.mirror_closes,
-             status = 'ACTIVE', base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,
+             status = 'ACTIVE', stopped_at = null, base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,
              broker_account_id = excluded.broker_account_id, account_id = excluded.account_id,
              account_mode = excluded.account_mode, currency = excluded.currency
        returning *
@@ -164,7 +164,7 @@ export async function follow(
 
 /**
  * Stops a follow, and fails its copies that wait to be bought; undefined when there is none. A stopped one stays as it is.
- * Copies that are at the broker already are left alone.
+ * Copies that are at the broker already are left alone, unless the leader has closed before.
  */
 export async function unfollow(
   trx: Db,
@@ -178,7 +178,8 @@ export async function unfollow(
       order by id for no key update`,
     { traderId, leaderId }
   )
-  await rows(trx, `update follows set status = 'STOPPED' where ${mine}`, { traderId, leaderId })
+  await closeWithLeader(trx, mine, { traderId, leaderId })
+  await rows(trx, `update follows set ${stop} where ${mine} and status <> 'STOPPED'`, { traderId, leaderId })
   await failWaiting(trx, mine, { traderId, leaderId })
   const [row] = await rows<FollowRecord>(
     trx,

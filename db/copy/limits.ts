@@ -7,7 +7,7 @@ import { backOffInSql } from '../platform/back-off.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
-import { unfinishedCopies, worstCase } from './fanout.ts'
+import { priceOf, unfinishedCopies, worstCase } from './fanout.ts'
 
 /**
  * Stores the limits that the broker states of an open order that `worker` leases. Where a leader's limits differ from the
@@ -80,7 +80,7 @@ export async function takeCopiesToChange(
   return rows<CopyToChange>(
     trx,
     `select o.id, o.follow_id as "followId", o.stake, o.stop_loss as "stopLoss", o.take_profit as "takeProfit",
-            coalesce(o.buy_price, o.stake * l.buy_price / l.stake, o.stake) as price, o.limits_at is not null as waiting,
+            ${priceOf('o', 'l')} as price, o.limits_at is not null as waiting,
             f.base_balance as "baseBalance", f.max_drawdown_pct as "maxDrawdownPct", greatest(0, -f.since_pnl) as lost,
             r.at_risk as "atRisk"
        from orders o

@@ -77,7 +77,8 @@ export const migrations: readonly string[] = [
   '0095_days_beside_readers',
   '0096_opened_as_it_was',
   '0097_replay_windows',
-  '0098_events_in_any_locale'
+  '0098_events_in_any_locale',
+  '0099_stopped_follows'
 ]
 
 /** The encoding that the database needs. */

@@ -1,6 +1,7 @@
 // A trader's data given out whole, and a trader erased: both read personal-data.ts, which decides on each column.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { isLess } from '../../schemas/fields/money.ts'
+import { stop } from '../copy/closing.ts'
 import { getEarnings } from '../money/earnings.ts'
 import { listRequests, presentRequest } from '../partners/requests.ts'
 import type { Vault } from '../platform/crypto.ts'
@@ -97,7 +98,7 @@ export async function eraseTrader(trx: Db, vault: Vault, traderId: string): Prom
   }
   const followers = await rows(
     trx,
-    `update follows set status = 'STOPPED' where leader_id = :traderId and status <> 'STOPPED' returning id`,
+    `update follows set ${stop} where leader_id = :traderId and status <> 'STOPPED' returning id`,
     { traderId }
   )
   note('follows', followers.length)

@@ -8,9 +8,12 @@ import { followLeader, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
+import { lockForCopying, takeCandidates } from '../../db/copy/fanout.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { contractTypes } from '../../schemas/orders.ts'
 import { fanOut } from '../../worker/copy/fanout.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
+import { ceilingOf } from '../../worker/orders/stake.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -155,6 +158,57 @@ stopping('leaves open copies open, also when the leader closes', async () => {
   assert.ok(next.orderId)
 })
 
+stopping('closes a copy whose leader had sold before, also where that is known only afterwards', async () => {
+  const [leader, follower, other] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
+  for (const each of [follower, other]) await follow(each, leader)
+  const order = await placeMultiplier(leader)
+  for (const each of [follower, other]) {
+    await copyOf(each, order)
+    await unfollow(each, leader)
+  }
+  // As if both had stopped after the sale: one later than clocks may differ by, the other not.
+  const stoppedIn = ({ traderId }: TestTrader, seconds: number) =>
+    db('follows')
+      .where({ trader_id: traderId })
+      .update({ stopped_at: db.raw(`clock_timestamp() + ? * interval '1 second'`, [seconds]) })
+  await stoppedIn(follower, 60)
+  await stoppedIn(other, 3)
+  await close(order)
+  await copyOf(follower, order, 'CLOSED')
+  const row = await db('orders').where({ trader_id: other.traderId }).first()
+  assert.equal([row.phase, row.close_at], ['open', null])
+})
+
+stopping('closes a copy whose leader is known to have closed, though its job comes afterwards', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  const order = await placeMultiplier(leader)
+  await copyOf(follower, order)
+  const copying = await db.transaction()
+  try {
+    await lockForCopying(copying, order.orderId)
+    await close(order)
+    await unfollow(follower, leader)
+  } finally {
+    await copying.rollback()
+  }
+  await copyOf(follower, order, 'CLOSED')
+})
+
+stopping('again leaves copies to the follower that its leader closed while it was stopped before', async () => {
+  const [leader, follower, other] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
+  for (const each of [follower, other]) await follow(each, leader)
+  const order = await placeMultiplier(leader)
+  for (const each of [follower, other]) await copyOf(each, order)
+  await unfollow(follower, leader)
+  await close(order)
+  await copyOf(other, order, 'CLOSED')
+  await follow(follower, leader)
+  await unfollow(follower, leader)
+  const row = await db('orders').where({ trader_id: follower.traderId }).first()
+  assert.equal([row.phase, row.close_at], ['open', null])
+})
+
 const late = suite('the time to live of a copy')
 
 late('counts from the purchase of its leader, however long the follow was locked', async () => {
@@ -262,6 +316,30 @@ across('has the most counted for its copies that their application may charge be
   // 3 % of a payout of 20, and a cent.
   await base('21.22')
   await copyOf(follower, await placeBinary(leader, theirs), 'OPEN', mine)
+})
+
+across('has its copies count before they are bought with no less than they may cost', async () => {
+  const { theirs, mine, leader, follower } = await apart()
+  const { body } = await follow(follower, leader, { owner: mine })
+  const { orderId } = await placeBinary(leader, theirs)
+  const { orderId: id } = await copyOf(follower, { orderId }, 'OPEN', mine)
+  const range = { orderId, leaderId: leader.traderId, after: '', upTo: body.followId, limit: 1 }
+  // As it was before it was bought, and in no phase that a worker takes it from.
+  await db('orders').where({ id }).update({ phase: 'review', buy_price: null, broker_order_id: null, opened_at: null })
+  for (const contractType of contractTypes)
+    for (const stake of ['0.35', '0.5', '1', '10', '1000']) {
+      const barrier = ['DIGITMATCH', 'DIGITDIFF'].includes(contractType)
+        ? '5'
+        : contractType === 'DIGITOVER'
+          ? '8'
+          : '1'
+      await db('orders').where({ id }).update({ contract_type: contractType, stake, barrier })
+      const [candidate] = await db.transaction(trx => takeCandidates(trx, range))
+      const terms = { asset: 'R_100', currency: 'USD', duration: 5, durationUnit: 't', stake, barrier } as const
+      const most = ceilingOf({ kind: 'BINARY', contractType, ...terms })
+      assert.ok(Number(candidate?.atRisk) >= Number(most), `${contractType} of ${stake}: ${candidate?.atRisk}, ${most}`)
+    }
+  await db('orders').where({ id }).update({ phase: 'failed', error_code: 'CONFLICT' })
 })
 
 across('cannot be followed by another trader with the same account at the broker', async () => {

@@ -4974,7 +4974,7 @@ export interface components {
         FollowRequest: {
             /** @description Identifier of the leader. */
             leaderId: string;
-            /** @description What may be lost, in percent of the balance at the time of following. An order is copied only if what is lost since, the worst case of open copies and its own worst case (the stake; of a multiplier its stop loss, if it has one) stay within it. Default: 20. */
+            /** @description What may be lost, in percent of the balance at the time of following. An order is copied only if what is lost since, the worst case of open copies and its own worst case (the stake; of a multiplier its stop loss, if it has one) stay within it. Until it is bought, a copy under another application than the leader’s counts with the most that the application may charge. Default: 20. */
             maxDrawdownPct?: number;
             /** @description Whether copies are sold when the leader closes the order they copy. A stop loss or take profit that the leader changes later is set on its open copies either way. Default: true. */
             mirrorCloses?: boolean;
