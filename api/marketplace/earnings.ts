@@ -1,6 +1,6 @@
 // A creator's earnings, and requests for payouts.
 
-import { getEarnings, listBotEarnings } from '../../db/money/earnings.ts'
+import { readEarnings } from '../../db/money/earnings.ts'
 import { listPayouts as list, presentPayout, requestPayout as request } from '../../db/money/payouts.ts'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { shown, usdOf } from '../../schemas/fields/money.ts'
@@ -25,8 +25,7 @@ export const getCreatorEarnings: Operation<object> = {
   response: Earnings,
   errors: [],
   async handle(request, { db, config }) {
-    const party = partyOf(request)
-    const [earned, bots] = await Promise.all([getEarnings(db, party), listBotEarnings(db, party, BOTS_AT_MOST)])
+    const { earnings: earned, bots } = await readEarnings(db, partyOf(request), BOTS_AT_MOST)
     return {
       availableUsd: shown(earned.availableUsd),
       heldUsd: shown(earned.heldUsd),

@@ -32,7 +32,7 @@ export async function getEarnings(db: Db, { partnerId, partyId }: Party): Promis
   return row
 }
 
-export interface BotEarnings {
+interface BotEarnings {
   botId: string
   name: string
   sales: number
@@ -41,8 +41,20 @@ export interface BotEarnings {
   netUsd: string
 }
 
+/** A party's earnings and its bots, at most `limit`, as of one moment: a sale is in both or in neither. */
+export async function readEarnings(
+  db: Db,
+  party: Party,
+  limit: number
+): Promise<{ earnings: Earnings; bots: BotEarnings[] }> {
+  return db.transaction(
+    async trx => ({ earnings: await getEarnings(trx, party), bots: await listBotEarnings(trx, party, limit) }),
+    { isolationLevel: 'repeatable read', readOnly: true }
+  )
+}
+
 /** Each bot of the party that was ever published, newest first, at most `limit`; a partner's traders' bots are its own here. */
-export async function listBotEarnings(db: Db, { partnerId, partyId }: Party, limit: number): Promise<BotEarnings[]> {
+async function listBotEarnings(db: Db, { partnerId, partyId }: Party, limit: number): Promise<BotEarnings[]> {
   return rows<BotEarnings>(
     db,
     `select id as "botId", name, sales, subscribers, gross as "grossUsd", net as "netUsd"

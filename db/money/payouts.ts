@@ -176,26 +176,24 @@ export async function listPayouts(
   db: Db,
   { partnerId, partyId, status, page, limit }: PayoutSelection
 ): Promise<{ payouts: PayoutRecord[]; total: number }> {
-  const wanted = {
-    ...(partnerId ? { partner_id: partnerId } : {}),
-    ...(partyId ? { party_id: partyId } : {}),
-    ...(status ? { status } : {})
-  }
-  const selected = () => {
-    const query = db('payouts').where(wanted)
-    if (partnerId || partyId) return query
-    return query.whereRaw('partner_id not in (select id from partners where test_of is not null)')
-  }
-  const count = (await selected().count('* as total').first()) as { total: number }
-  const found = (await selected()
-    .select(db.raw(columns))
-    .orderBy([
-      { column: 'requested_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(limit)
-    .offset((page - 1) * limit)) as PayoutRow[]
-  return { payouts: found.map(withAddressCheck), total: count.total }
+  const conditions = [
+    ...(partnerId ? ['partner_id = :partnerId'] : []),
+    ...(partyId ? ['party_id = :partyId'] : []),
+    ...(status ? ['status = :status'] : []),
+    ...(partnerId || partyId ? [] : ['partner_id not in (select id from partners where test_of is not null)'])
+  ].join(' and ')
+  // One statement, so that a page and the number of all are of one snapshot.
+  const found = await rows<PayoutRow & { total: number }>(
+    db,
+    `select counted.total, page.*
+       from (select count(*) as total from payouts where ${conditions}) counted
+       left join (select ${columns} from payouts where ${conditions}
+                   order by requested_at desc, id desc limit :limit offset :offset) page on true
+      order by page."requestedAt" desc, page."payoutId" desc`,
+    { partnerId, partyId, status, limit, offset: (page - 1) * limit }
+  )
+  const payouts = found.flatMap(({ total: _total, ...row }) => (row.payoutId === null ? [] : [withAddressCheck(row)]))
+  return { payouts, total: found[0]?.total ?? 0 }
 }
 
 /** A payout as its creator sees it. */
