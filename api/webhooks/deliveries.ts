@@ -4,6 +4,7 @@ import { readCursor } from '../../db/events/cursor.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../../db/platform/list-cursors.ts'
 import {
+  deliveryIdOf,
   insertReplay,
   listDeliveries,
   presentDelivery,
@@ -76,7 +77,8 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
   path: '/v1/webhooks/{id}/deliveries',
   tag: 'Webhooks',
   summary: 'What was sent to a webhook endpoint',
-  description: 'Every attempt of 30 days, successes too, and what waits to be sent; the newest first.',
+  description:
+    'Every attempt of 30 days, successes too, and what waits to be sent; the newest first. With `status` a page may be short, or empty, and have a `nextCursor` all the same: a page passes over 10,000 attempts at most.',
   auth: 'key',
   scope: 'webhooks:read',
   params: WebhookPath,
@@ -90,16 +92,16 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
     const after = query.cursor === undefined ? null : afterOf(list, query.cursor)
     if (after === undefined) throw foreignCursor()
     await getWebhook(db, params.id, partnerId)
-    const limit = query.limit ?? 50
-    const rows = await listDeliveries(db, {
+    const { deliveries, next } = await listDeliveries(db, {
       endpointId: params.id,
       status: query.status ?? null,
-      limit: limit + 1,
+      limit: query.limit ?? 50,
       after
     })
-    const data = rows.slice(0, limit).map(presentDelivery)
-    const last = data.at(-1)
-    return { data, nextCursor: rows.length > limit && last ? writeListCursor(list, [last.deliveryId]) : null }
+    return {
+      data: deliveries.map(presentDelivery),
+      nextCursor: next === null ? null : writeListCursor(list, [deliveryIdOf(next)])
+    }
   }
 }
 

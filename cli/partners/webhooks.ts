@@ -56,7 +56,7 @@ export function addWebhooks(program: Command): void {
         async ({ db }, { webhookId }: WebhookRef) => {
           const row = await getWebhook(db, webhookId, null)
           const found = { endpointId: webhookId, status: null, limit: SHOWN, after: null }
-          const deliveries = (await listDeliveries(db, found)).map(presentDelivery)
+          const deliveries = (await listDeliveries(db, found)).deliveries.map(presentDelivery)
           return { partnerId: row.partner_id, ...presentWebhook(row), deliveries }
         },
         {

@@ -64,7 +64,19 @@ const attemptColumns = `id, event_id, type, attempt, status, http_status, ms, er
 const pendingColumns = `delivery_id as id, event_id, type, attempts + 1 as attempt, 'PENDING' as status, null::int as http_status, null::int as ms,
   null::text as error, null::text as response, created_at as at, next_at, replay`
 
-/** A page of an endpoint's attempts, the newest first, after the attempt `after` (its uuid). */
+/** Attempts that a filter passes over for one page, at most. */
+export const PASSED_AT_MOST = 10_000
+
+interface DeliveryPageRows {
+  deliveries: DeliveryRow[]
+  /** The attempt (its uuid) after which the next page begins; null for the last page. */
+  next: string | null
+}
+
+/**
+ * A page of an endpoint's attempts, the newest first, after the attempt `after` (its uuid). With `status` a page may be short, or empty,
+ * and have a next one all the same: it passes over PASSED_AT_MOST attempts.
+ */
 export async function listDeliveries(
   db: Db,
   {
@@ -73,23 +85,33 @@ export async function listDeliveries(
     limit,
     after
   }: { endpointId: string; status: string | null; limit: number; after: string | null }
-): Promise<DeliveryRow[]> {
-  return rows<DeliveryRow>(
+): Promise<DeliveryPageRows> {
+  // None that was attempted is PENDING.
+  const passed = status === null ? limit + 1 : status === 'PENDING' ? 0 : PASSED_AT_MOST
+  const found = await rows<DeliveryRow & { place: number | null }>(
     db,
+    // In one statement, so that what a page passed over is what the next one begins after. The last one that it reaches comes with it.
     sql`with attempted as (
-       select ${attemptColumns} from webhook_attempts
-        where endpoint_id = :endpointId and (:status::text is null or status = :status)
-          and id < coalesce(:after::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-        order by id desc limit :limit
+       select * from (
+         select *, row_number() over (order by id desc) as place from (
+           select ${attemptColumns} from webhook_attempts
+            where endpoint_id = :endpointId and id < coalesce(:after::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
+            order by id desc limit :passed) reached) numbered
+        where :status::text is null or status = :status or place = :passed::int
+        order by id desc limit :most
      ), waiting as (
-       select ${pendingColumns} from webhook_pending
+       select ${pendingColumns}, null::bigint as place from webhook_pending
         where endpoint_id = :endpointId and attempts = 0 and coalesce(:status::text, 'PENDING') = 'PENDING'
           and delivery_id < coalesce(:after::uuid, 'ffffffff-ffff-ffff-ffff-ffffffffffff')
-        order by delivery_id desc limit :limit
+        order by delivery_id desc limit :most
      )
-     select * from (select * from attempted union all select * from waiting) as both_kinds order by id desc limit :limit`,
-    { endpointId, status, limit, after }
+     select * from (select * from attempted union all select * from waiting) as both_kinds order by id desc limit :most`,
+    { endpointId, status, passed, most: limit + 1, after }
   )
+  const listed = found.filter(row => status === null || row.status === status)
+  const deliveries = listed.slice(0, limit)
+  const last = listed.length > limit ? deliveries.at(-1) : found.find(({ place }) => place === passed)
+  return { deliveries, next: last?.id ?? null }
 }
 
 /**

@@ -16,6 +16,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
 import { daysAgo, insertOldOrder } from '../support/old-orders.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
+import { rowsRead } from '../support/rows-read.ts'
 
 const MANY = 3000
 const FEW = 50
@@ -55,24 +56,6 @@ async function fill(filled: () => Promise<unknown>): Promise<void> {
   })
 }
 
-/** How many rows of a table `run` reads. */
-async function rowsRead(table: string, run: (trx: Db) => Promise<unknown>): Promise<number> {
-  return db.transaction(async trx => {
-    const read = async () => {
-      const [found] = await rows<{ read: number }>(
-        trx,
-        `select seq_tup_read + coalesce(idx_tup_fetch, 0) as read from pg_stat_xact_user_tables where relname = :table`,
-        { table }
-      )
-      return (found as { read: number }).read
-    }
-    // Earlier transactions of the connection are among it for a while.
-    const before = await read()
-    await run(trx)
-    return (await read()) - before
-  })
-}
-
 const draftOf = ({ traderExternalId }: Pick<TestTrader, 'traderExternalId'>, partnerId: string): Draft => ({
   partnerId,
   traderExternalId,
@@ -96,7 +79,7 @@ const draftOf = ({ traderExternalId }: Pick<TestTrader, 'traderExternalId'>, par
 })
 
 const few = async (table: string, run: (trx: Db) => Promise<unknown>): Promise<void> => {
-  const read = await rowsRead(table, run)
+  const read = await rowsRead(db, table, run)
   assert.ok(read < FEW, `${read} rows of ${table} read`)
 }
 
@@ -172,7 +155,7 @@ beside('reads none of the follows of another leader when it is stored', async ()
   await db.raw('analyze follows, traders, broker_accounts')
   const isLeading = async (partnerId: string, whose: TestTrader) => {
     const draft = draftOf(whose, partnerId)
-    const read = await rowsRead('follows', trx => storeOrders(trx, queue, [draft]))
+    const read = await rowsRead(db, 'follows', trx => storeOrders(trx, queue, [draft]))
     assert.ok(read < FEW, `${read} follows read`)
     const stored = await db('orders').where({ client_order_id: draft.clientOrderId }).first('has_followers')
     return stored?.has_followers
@@ -197,7 +180,7 @@ leaving('is erased and given out without reading those', async () => {
     [large.partnerId]
   )
   await db.raw('analyze orders')
-  const read = await rowsRead('orders', async trx => {
+  const read = await rowsRead(db, 'orders', async trx => {
     let given = 0
     for await (const { table } of exportTrader(trx, trader.traderId)) if (table === 'orders') given += 1
     assert.is(given, 3)

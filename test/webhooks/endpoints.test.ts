@@ -12,9 +12,12 @@ import {
   rotateWebhookSecret,
   updateWebhook
 } from '../../api/webhooks/endpoints.ts'
+import type { Db } from '../../db/postgres/connection.ts'
+import { listDeliveries, PASSED_AT_MOST } from '../../db/webhooks/deliveries.ts'
 import { newest, readAll, sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { rowsRead } from '../support/rows-read.ts'
 import { openReceiver } from './receiver.ts'
 import { openWorld } from './world.ts'
 
@@ -29,6 +32,7 @@ const types = ['order.opened', 'order.closed']
 
 const refusing = suite('refusals')
 const managing = suite('endpoints')
+const listing = suite('deliveries')
 const replaying = suite('replays')
 
 refusing('of addresses name what is wrong with them', async () => {
@@ -190,6 +194,48 @@ managing('of a suspended partner get nothing until it is in good standing again'
   await until('its own', () => receiver.book.length === 1, WAIT_MS)
 })
 
+listing('of a rare status pass over so many others for a page, and go on after them', async () => {
+  const partner = await harness.makePartner()
+  const { body: made } = await partner.call(createWebhook, { body: { url: 'http://127.0.0.1:9/' } })
+  const { webhookId } = made
+  const count = 4 * PASSED_AT_MOST - 500
+  // The first and the last but one failed.
+  await db.raw(
+    `insert into webhook_attempts (endpoint_id, partner_id, day, id, type, attempt, status, at, replay)
+     select :webhookId, :partnerId, cast(now() at time zone 'UTC' as date) + 1 - i % 2, cast('00000000-0000-7000-8000-' || lpad(to_hex(i), 12, '0') as uuid),
+            'order.closed', 1, case when i in (1, :count - 1) then 'FAILED' else 'DELIVERED' end, now(), false
+       from generate_series(1, :count) i`,
+    { webhookId, partnerId: partner.partnerId, count }
+  )
+  await db.raw('analyze webhook_attempts')
+  const pages: number[] = []
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const query = { status: 'FAILED', ...(cursor ? { cursor } : {}) }
+    const { body } = await partner.call(listWebhookDeliveries, { params: { id: webhookId }, query })
+    pages.push(body.data.length)
+    cursor = body.nextCursor
+  }
+  assert.equal(pages, [1, 0, 0, 1])
+  const list = (trx: Db, status: string | null, limit: number, after: string | null = null) =>
+    listDeliveries(trx, { endpointId: webhookId, status, limit, after })
+  const read = (status: string | null) => rowsRead(db, 'webhook_attempts', trx => list(trx, status, 50))
+  const failed = await read('FAILED')
+  assert.ok(failed >= PASSED_AT_MOST && failed < PASSED_AT_MOST + 100, `${failed} attempts read`)
+  // Those of a status that is not rare are read until the page is full.
+  for (const status of [null, 'PENDING', 'DELIVERED'] as const) {
+    const others = await read(status)
+    assert.ok(others < 100, `${others} attempts read for ${status}`)
+  }
+  // All of them, each once.
+  const ids: string[] = []
+  for (let after: string | null | undefined; after !== null; ) {
+    const { deliveries, next } = await list(db, 'DELIVERED', 3000, after ?? null)
+    ids.push(...deliveries.map(({ id }) => id))
+    after = next
+  }
+  assert.equal([ids.length, new Set(ids).size], [count - 2, count - 2])
+})
+
 replaying('send past events again under their ids, in order, and return how many', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)
@@ -305,4 +351,5 @@ replaying('of one delivery are refused where there is none', async () => {
 replaying.after(closeAll)
 refusing.run()
 managing.run()
+listing.run()
 replaying.run()
