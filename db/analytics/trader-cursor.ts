@@ -2,8 +2,9 @@
 import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import type { TraderSort } from './traders.ts'
 
-// What a list is sorted by, as a cursor has it. Seconds since 1970 have no more digits than an instant of PostgreSQL's.
-const AMOUNT = /^-?\d{1,30}(\.\d{1,20})?$/
+// What a list is sorted by, as a cursor has it: a sum has as many decimals as the longest of its amounts. Seconds since 1970 have no more
+// digits than an instant of PostgreSQL's.
+const AMOUNT = /^-?\d{1,100}(\.\d{1,100})?$/
 const SECONDS = /^\d{1,11}(\.\d{1,6})?$/
 
 /** What decides which traders are listed, and in which order. */

@@ -144,6 +144,22 @@ ends('take off whole days what lies before and after, and list nobody for that',
   assert.equal(await listed(at(1, 2), at(1, 22), 'markup'), within.slice(0, 2))
 })
 
+ends('of a page are where the next one begins, however many decimals an amount has', async () => {
+  const own = await harness.makePartner()
+  const at = new Date(Date.now() - 3_600_000)
+  const amounts = ['0.30000000000000000000000000000000001', '0.3', '-1e-40']
+  for (const pnl of amounts) await insertOrderRows(db, await own.makeTrader(), { at, pnl })
+  const window = { from: new Date(at.getTime() - 1000).toISOString(), to: new Date().toISOString(), currency: 'USD' }
+  const listed: (string | undefined)[] = []
+  for (let cursor: string | null | undefined; cursor !== null; ) {
+    const query = { partnerId: own.partnerId, ...window, accountMode: 'DEMO', sort: 'pnl', limit: 1 } as const
+    const page = await listTraderSums(db, { ...query, ...(cursor ? { cursor } : {}) })
+    listed.push(page.data[0]?.pnl)
+    cursor = page.nextCursor
+  }
+  assert.equal(listed, [amounts[0], amounts[1], `-0.${'0'.repeat(39)}1`])
+})
+
 const parts = suite('parts of days of revenue')
 
 parts('have the traders of their orders, from the start of a day and up to its end', async () => {
