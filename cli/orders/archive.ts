@@ -77,7 +77,14 @@ export function addArchive(program: Command): void {
     .requiredOption('--before <YYYY-MM>', 'months before this one')
     .requiredOption('--directory <path>', 'where the files go: orders-YYYY-MM.csv and .jsonl, which must not exist')
     .addHelpText('after', examples('archive drop --before 2019-01 --directory /srv/exports'))
-    .action(withStore(drop, { input: ArchiveDrop, acts: true, show: ['month', 'orders', 'checksum', 'files'] }))
+    .action(
+      withStore(drop, {
+        input: ArchiveDrop,
+        acts: true,
+        lists: () => true,
+        show: ['month', 'orders', 'checksum', 'files']
+      })
+    )
 }
 
 /** Writes a month into files of one snapshot. Throws when there is nothing to write. */

@@ -35,7 +35,13 @@ export function addOrdersInDoubt(orders: Command): void {
         'orders reconcile ord_01jd… --absent --yes'
       )
     )
-    .action(withStore(reconcile, { input: ReconcileOrder, acts: true }))
+    .action(
+      withStore(reconcile, {
+        input: ReconcileOrder,
+        acts: true,
+        lists: ({ adopt, absent }: ReconcileOrder) => adopt === undefined && !absent
+      })
+    )
 
   orders
     .command('audit')

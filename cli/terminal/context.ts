@@ -10,7 +10,7 @@ import { check } from '../../schemas/checks/validator.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
-import { type Format, print, type Show } from './output.ts'
+import { type Format, NO_LIST, print, type Show } from './output.ts'
 import { CommandRefusal, endingOf, SaidAlready, UsageError } from './refusals.ts'
 import { heading, pauseOf, repeat } from './watching.ts'
 
@@ -48,6 +48,8 @@ interface Verb<Result> {
   show?: Show<Result>
   /** It changes something: on a terminal where OPERATOR_NAME is unset it prompts for the operator's name. */
   acts?: boolean
+  /** Of one that acts: whether its result with these arguments is a list, which --csv can print. */
+  lists?: (input: never) => boolean
 }
 
 type CommandAction = (...given: unknown[]) => Promise<void>
@@ -94,7 +96,7 @@ export function bare<Input, Result extends object>(
 type ShowResult<Result> = (work: () => Promise<Result | undefined>) => Promise<void>
 
 function action<Input, Result extends object>(
-  { input: shape, show, acts = false }: Verb<Result>,
+  { input: shape, show, acts = false, lists = () => false }: Verb<Result>,
   perform: (context: Context, input: Input, shown: ShowResult<Result>) => Promise<void>
 ): CommandAction {
   return async (...given) => {
@@ -102,6 +104,8 @@ function action<Input, Result extends object>(
     const input = inputOf(command, shape) as Input
     const globals = command.optsWithGlobals() as unknown as Globals
     const format = formatOf(globals)
+    // Before anything is changed: a refusal afterwards would have it done again, or hide what is shown once.
+    if (acts && format === 'csv' && !lists(input as never)) throw new UsageError(NO_LIST)
     const seconds = pauseOf(command)
     if (seconds !== undefined && format !== 'text') throw new UsageError('--watch goes without --json and --csv')
     const { config, env } = readEnvironment()

@@ -10,6 +10,9 @@ export type Show<Result> = string[] | ((result: Result) => string)
 
 export type Format = 'text' | 'json' | 'csv'
 
+/** The refusal of --csv where the result is no list. */
+export const NO_LIST = '--csv is for lists; this command takes --json'
+
 /** Prints a result; `{ data: [...] }` is a table, other objects are lines. `before` is printed before a text. */
 export function print<Result extends object>(
   result: Result,
@@ -23,7 +26,7 @@ export function print<Result extends object>(
 /** A list with all its fields, whatever columns a table shows; everything but its rows goes to stderr. */
 function printCsv(result: object): void {
   const { data, ...rest } = result as { data?: unknown }
-  if (!Array.isArray(data)) throw new UsageError('--csv is for lists; this command takes --json')
+  if (!Array.isArray(data)) throw new UsageError(NO_LIST)
   const records = (data as object[]).map(flat)
   const columns = columnsOf(records)
   process.stdout.write(stringify([columns, ...records.map(record => columns.map(name => record[name] ?? ''))], CSV))

@@ -230,6 +230,24 @@ listing('prints CSV with every field, which no name turns into a formula', async
   assert.match(single.stderr, '--csv is for lists')
 })
 
+listing('refuses CSV of what is no list before it changes anything', async () => {
+  const of = ['--partner', acme.partnerId]
+  const [before, keys] = [await run('wallet', 'show', ...of), await run('keys', 'list', ...of)]
+  for (const command of [
+    ['wallet', 'topup', ...of, '--amount', '5'],
+    ['keys', 'issue', ...of],
+    ['orders', 'reconcile', order.id, '--absent', '--yes']
+  ]) {
+    const { exitCode, stdout, stderr } = await operator(env, ...command, '--csv')
+    assert.equal([exitCode, stdout], [2, ''], command.join(' '))
+    assert.is(stderr, 'error: --csv is for lists; this command takes --json\n')
+  }
+  assert.equal((await run('wallet', 'show', ...of)).json, before.json)
+  assert.equal((await run('keys', 'list', ...of)).json, keys.json)
+  // The evidence is a list, and reads alone.
+  assert.match((await operator(env, 'orders', 'reconcile', order.id, '--csv')).stderr, /^CONFLICT: /)
+})
+
 listing('is shown again and again with --watch until it is interrupted, and ends in order', async () => {
   const watch = startProcess('cli/main.ts', env, ['orders', 'list', '--partner', acme.partnerId, '--watch', '1'])
   const shown = () => watch.lines.filter(line => line.startsWith(order.id)).length
