@@ -8,6 +8,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { eventTypeNames, isEventType } from '../../schemas/events.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
+import { instantOf } from '../terminal/instants.ts'
 import { lines, table } from '../terminal/output.ts'
 import { UsageError } from '../terminal/refusals.ts'
 
@@ -89,7 +90,7 @@ export function addWebhooks(program: Command): void {
   webhooks
     .command('replay <webhookId>')
     .description('Send the events of a time again, under their ids')
-    .requiredOption('--since <instant>', 'those from then on')
+    .requiredOption('--since <instant>', 'those from then on: a day, or ISO 8601 with its zone')
     .option('--until <instant>', 'those before; unless given all that the endpoint has passed')
     .option('--types <list>', 'only these types, separated by commas')
     .addHelpText('after', examples('webhooks replay whk_01jd… --since 2026-11-21T08:00:00Z --types order.closed'))
@@ -98,8 +99,8 @@ export function addWebhooks(program: Command): void {
         async ({ db, actor }, { webhookId, since, until, types }: WebhookReplay) => {
           const range = {
             point: null,
-            since: new Date(since),
-            until: until ? new Date(until) : null,
+            since: instantOf('--since', since),
+            until: until === undefined ? null : instantOf('--until', until),
             types: listed(types)
           }
           const events = await db.transaction(async trx => {

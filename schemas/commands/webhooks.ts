@@ -1,11 +1,11 @@
 // What the operator's commands about webhooks take.
 import type { FromSchema } from 'json-schema-to-ts'
+import { instant } from './text.ts'
 
 const partner = { type: 'string', minLength: 1, maxLength: 128, description: 'Whose endpoints.' } as const
 const webhookId = { type: 'string', minLength: 1, maxLength: 128, description: 'The endpoint.' } as const
 const reason = { type: 'string', minLength: 3, maxLength: 500, description: 'Why; for the audit log.' } as const
 const types = { type: 'string', minLength: 1, maxLength: 1000, description: 'Types between commas.' } as const
-const instant = { type: 'string', format: 'date-time', description: 'ISO 8601, UTC.' } as const
 
 export const WebhooksFilter = {
   type: 'object',
@@ -35,7 +35,7 @@ export const WebhookReplay = {
   type: 'object',
   additionalProperties: false,
   required: ['webhookId', 'since'],
-  properties: { webhookId, since: instant, until: instant, types }
+  properties: { webhookId, since: instant('Events from then on.'), until: instant('Events before.'), types }
 } as const
 export type WebhookReplay = FromSchema<typeof WebhookReplay>
 

@@ -39,6 +39,11 @@ commands('list, show, replay and disable an endpoint', async () => {
   const replay = await run('webhooks', 'replay', webhookId, '--since', since, '--json')
   assert.equal(JSON.parse(replay.stdout), { events: 1 })
   await until('it again', () => receiver.book.length === 2, WAIT_MS)
+  for (const none of ['2026-11-21T23:59:60Z', '2026-02-30T00:00:00Z', '2026-11-21T08:00:00+05']) {
+    const { exitCode, stderr } = await run('webhooks', 'replay', webhookId, '--since', since, '--until', none)
+    assert.is(exitCode, 2, stderr)
+    assert.match(stderr, /^error: --until /)
+  }
   const disabled = await run('webhooks', 'disable', webhookId, '--reason', 'floods a third party', '--json')
   assert.is(JSON.parse(disabled.stdout).disabledReason, 'OPERATOR')
   const { body } = await partner.call(getWebhook, { params: { id: webhookId } })
