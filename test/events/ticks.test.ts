@@ -330,7 +330,11 @@ tickets('needs the scope of each channel, and names the assets it is for', async
   assert.is((await refused({ channel: 'events' })).error, 'INSUFFICIENT_SCOPE')
   assert.is((await refusedUpgrade(address, { ticket: made.ticket })).status, 401)
   const events = { traderExternalId, channels: ['events'], assets: ['R_100'] }
-  assert.is((await partner.call(createStreamTicket, { body: events })).status, 400)
+  const pointless = await partner.call(createStreamTicket, { body: events })
+  assert.equal(
+    [pointless.status, pointless.body.details?.[0]?.path, pointless.body.violations],
+    [400, '/body/assets', 1]
+  )
   const narrow = await harness.makePartner({ scopes: ['events:read', 'trading:write'] })
   const trader = await narrow.makeTrader()
   const without = await narrow.call(createStreamTicket, { body: { traderExternalId: trader.traderExternalId } })

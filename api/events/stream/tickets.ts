@@ -1,7 +1,7 @@
 // Tickets of the stream: what a partner's server hands to a browser instead of its key.
 import { insertTicket } from '../../../db/events/tickets.ts'
 import { getTrader } from '../../../db/traders/traders.ts'
-import { ApiError } from '../../../schemas/errors/errors.ts'
+import { invalid } from '../../../schemas/checks/validator.ts'
 import { channels as allChannels, channelScopes, NewTicket, StreamTicket } from '../../../schemas/stream.ts'
 import type { Operation } from '../../operation.ts'
 import { requireScope } from '../../request/authenticate.ts'
@@ -27,7 +27,7 @@ export const createStreamTicket: Operation<{ body: NewTicket }> = {
     const { partnerId, keyId } = partner
     const { traderExternalId, assets, ttlSeconds = DEFAULT_TTL_SECONDS } = body
     if (assets && !channels.includes('ticks'))
-      throw new ApiError('VALIDATION_FAILED', '/assets: only with the channel ticks.')
+      throw invalid([{ path: '/body/assets', message: 'must come with the channel ticks' }])
     await getTrader(db, partnerId, traderExternalId)
     const { ticket, expiresAt } = await insertTicket(db, pepper, {
       partnerId,
