@@ -7,6 +7,7 @@ import { hashSecret, keyPrefix, newApiKey, type Pepper } from '../platform/crypt
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import {
   ensureTestSide,
+  getRealPartner,
   groupLimits,
   type PartnerFacts,
   partnerFactsColumns,
@@ -114,10 +115,9 @@ export async function insertKey(
     test = false
   }: { partnerId: string; label: string | null; scopes: readonly Scope[]; test?: boolean }
 ): Promise<KeyRecord & { key: string }> {
-  const partnerId = test ? await ensureTestSide(trx, named) : named
+  const { partnerId } = test ? { partnerId: await ensureTestSide(trx, named) } : await getRealPartner(trx, named)
   // In a transaction, keys of one partner are made one after another: lock first, count then.
-  const [partner] = await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
-  if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
   const held = (await trx('api_keys').where({ partner_id: partnerId }).whereNull('revoked_at').count('* as count')) as {
     count: number
   }[]

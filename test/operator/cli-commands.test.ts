@@ -159,6 +159,19 @@ keys('issue grants just the scopes requested, admin among them', async () => {
   assert.equal((await me(issued.key)).body.scopes, ['trading:read', 'admin:write'])
 })
 
+keys('issue with --test makes a key of the test side, which itself is no partner to issue keys to', async () => {
+  const { partnerId } = await makePartner()
+  const issued = await document('keys', 'issue', '--partner', partnerId, '--test')
+  assert.match(issued.key, /^service_test_[0-9a-f]{16}_[0-9a-f]{48}$/)
+  for (const more of [[], ['--test']]) {
+    const { exitCode, stderr } = await run('keys', 'issue', '--partner', issued.partnerId, ...more)
+    assert.equal(
+      [exitCode, stderr],
+      [1, `NOT_FOUND: ${issued.partnerId} is the test side of ${partnerId}: name that partner.\n`]
+    )
+  }
+})
+
 keys('revoke holds at the next request, and list shows when', async () => {
   const { partnerId, keyId, key } = await makePartner()
   const revoked = await document('keys', 'revoke', keyId, '--yes')
