@@ -22,7 +22,7 @@ export const createKey: Operation<{ body: NewKey }> = {
   body: NewKey,
   response: IssuedKey,
   atomic: true,
-  errors: ['CONFLICT'],
+  errors: ['LIMIT_REACHED'],
   async handle({ partner, body }, { db, pepper }): Promise<IssuedKey> {
     const { test = false } = body
     const scopes = body.scopes ? [...new Set(body.scopes)] : defaultScopes

@@ -47,7 +47,7 @@ export const createCommunityBot: Operation<{ body: NewCommunityBot }> = {
   body: NewCommunityBot,
   response: CommunityBot,
   atomic: true,
-  errors: ['CONFLICT'],
+  errors: ['LIMIT_REACHED'],
   async handle(request, { db }) {
     const { name, description, symbol, config } = request.body
     if (config) checkFreeform(config, '/body/config')

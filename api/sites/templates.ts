@@ -53,7 +53,7 @@ export const deployTemplate: Operation<{ params: TemplatePath; body: NewDeployme
   body: NewDeployment,
   response: Deployment,
   atomic: true,
-  errors: ['NOT_FOUND', 'TENANT_SLUG_TAKEN', 'CONFLICT'],
+  errors: ['NOT_FOUND', 'TENANT_SLUG_TAKEN', 'LIMIT_REACHED'],
   async handle({ partner, params, body }, { db, queue, bus, config }): Promise<Deployment> {
     const template = findTemplate(params.slug)
     if (!template) throw new ApiError('NOT_FOUND', 'There is no such template; see GET /v1/templates.')

@@ -35,7 +35,7 @@ export async function listCommunityBots(db: Db, { partnerId, partyId }: Party): 
   )
 }
 
-/** Shares a bot. Throws CONFLICT when the community holds 200 already. */
+/** Shares a bot. Throws LIMIT_REACHED when the community holds 200 already. */
 export async function insertCommunityBot(
   db: Db,
   { partnerId, partyId }: Party,
@@ -49,7 +49,9 @@ export async function insertCommunityBot(
       count: number
     }[]
     if ((held?.count ?? 0) >= MAX_BOTS)
-      throw new ApiError('CONFLICT', `The community holds ${MAX_BOTS} bots already: delete one first.`)
+      throw new ApiError('LIMIT_REACHED', `The community holds ${MAX_BOTS} bots already: delete one first.`, {
+        extras: { limit: MAX_BOTS }
+      })
     const [row] = await rows<CommunityBotRecord>(
       trx,
       `with made as (

@@ -60,7 +60,7 @@ interface DeploymentTerms {
 /**
  * Stores a deployment and its job in `trx`. A slug of the partner's own is deployed anew under the same
  * id; its site stays as it is until the new one is rendered. Throws TENANT_SLUG_TAKEN when the slug is
- * another partner's, CONFLICT past 100 sites.
+ * another partner's, LIMIT_REACHED past 100 sites.
  */
 export async function deploySite(trx: Db, queue: Queue, terms: DeploymentTerms): Promise<DeploymentRecord> {
   // One deployment of a partner at a time, so that the count below stays true.
@@ -81,7 +81,8 @@ export async function deploySite(trx: Db, queue: Queue, terms: DeploymentTerms):
   const { count } = (await trx('deployments').where({ partner_id: terms.partnerId }).count('* as count').first()) as {
     count: number
   }
-  if (count > MAX_SITES) throw new ApiError('CONFLICT', `A partner has at most ${MAX_SITES} sites.`)
+  if (count > MAX_SITES)
+    throw new ApiError('LIMIT_REACHED', `A partner has at most ${MAX_SITES} sites.`, { extras: { limit: MAX_SITES } })
   await queue.enqueue(trx, 'template.deploy', [{ deploymentId: row.deploymentId, revision: row.revision }])
   return withSite(row)
 }

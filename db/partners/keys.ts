@@ -103,7 +103,7 @@ const MAX_KEYS = 200
 
 /**
  * Issues a key; with `test` one of the partner's test side. The key itself is returned once and stored nowhere. Throws NOT_FOUND, or
- * CONFLICT past the bound.
+ * LIMIT_REACHED past the bound.
  */
 export async function insertKey(
   trx: Db,
@@ -122,7 +122,9 @@ export async function insertKey(
     count: number
   }[]
   if ((held[0]?.count ?? 0) >= MAX_KEYS)
-    throw new ApiError('CONFLICT', `The partner holds ${MAX_KEYS} keys that are not revoked: revoke one first.`)
+    throw new ApiError('LIMIT_REACHED', `The partner holds ${MAX_KEYS} keys that are not revoked: revoke one first.`, {
+      extras: { limit: MAX_KEYS }
+    })
   const { key, lookup, secret } = newApiKey(test)
   const [row] = (await trx('api_keys')
     .insert({ id: newId('key'), partner_id: partnerId, lookup, hash: hashSecret(pepper, secret), label, scopes, test })
