@@ -4,19 +4,11 @@ import * as assert from 'uvu/assert'
 import { BrokerError } from '../../worker/broker/port.ts'
 import { unsent } from '../../worker/broker/transport/calls.ts'
 import { Forgetting } from '../../worker/broker/transport/forgetting.ts'
+import { upTo } from '../support/turns.ts'
 import { keptLog } from './broker-script.ts'
 
 const forgetting = suite('forgetting streams')
 const { log } = keptLog()
-
-/** Resolves when the condition holds, checked on every turn of the event loop, within 10 s. */
-async function upTo(condition: () => boolean): Promise<void> {
-  const deadline = Date.now() + 10_000
-  do {
-    if (Date.now() > deadline) throw new Error(`did not come true: ${condition}`)
-    await new Promise(resolve => setImmediate(resolve))
-  } while (!condition())
-}
 
 function rig({ failures = [] as BrokerError[], budget = true } = {}) {
   const sent: string[] = []
@@ -44,7 +36,7 @@ forgetting(
   async () => {
     const { streams, sent, grant } = rig()
     const ended = [streams.add('one'), streams.add('two')]
-    await upTo(() => true)
+    await new Promise(resolve => setImmediate(resolve))
     assert.equal([sent, streams.size], [[], 2])
     grant()
     await ended[0]

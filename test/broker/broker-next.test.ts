@@ -9,8 +9,9 @@ import type { BrokerAccount, BrokerError } from '../../worker/broker/port.ts'
 import { Pauses } from '../../worker/platform/pauses.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
+import { upTo } from '../support/turns.ts'
 import { appIdHeader, closeNext, newNextAccount, nextClientOf, startRest } from './broker-next-port.ts'
-import { buyOptions, even, lines, newRecorder, ownedBy, simulator, up, upTo } from './broker-port.ts'
+import { buyOptions, even, lines, newRecorder, ownedBy, simulator, up } from './broker-port.ts'
 import { failure } from './broker-script.ts'
 
 const opening = suite('opening an account')

@@ -7,17 +7,8 @@ import type { ClientOptions } from '../../worker/broker/client.ts'
 import type { BinaryContract, Broker, BrokerAccount, BrokerError, ContractState } from '../../worker/broker/port.ts'
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
-import {
-  buyOptions,
-  clientOf,
-  closeClients,
-  even,
-  newAccount,
-  newRecorder,
-  relay,
-  simulator,
-  upTo
-} from './broker-port.ts'
+import { upTo } from '../support/turns.ts'
+import { buyOptions, clientOf, closeClients, even, newAccount, newRecorder, relay, simulator } from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
 
 const resting = suite('a contract whose end is far')

@@ -109,12 +109,3 @@ export function newRecorder(): {
 }
 
 export const ownedBy = ({ accountId }: BrokerAccount) => simulator.ledger().filter(each => each.loginid === accountId)
-
-/** Resolves when the condition holds, checked on every turn, within 10 s. */
-export async function upTo(condition: () => boolean | Promise<boolean>): Promise<void> {
-  const deadline = Date.now() + 10_000
-  while (!(await condition())) {
-    if (Date.now() > deadline) throw new Error(`did not come true: ${condition}`)
-    await new Promise(resolve => setImmediate(resolve))
-  }
-}

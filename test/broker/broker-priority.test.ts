@@ -29,6 +29,9 @@ const openRest = () => {
   }
 }
 
+// Whoever waits for calls of the next minute waits for longer, also on a busy machine.
+const AT_ONCE_MS = 20_000
+
 const priority = suite('an order, after a restart with 600 open accounts,')
 
 priority('opens its connection at once, though the openings that follow contracts have used their share', async () => {
@@ -39,7 +42,7 @@ priority('opens its connection at once, though the openings that follow contract
   await until('the share of the following to be used', () => opened >= 180)
   const startedAt = performance.now()
   await Promise.all(Array.from({ length: 60 }, () => open()))
-  assert.ok(performance.now() - startedAt < 3000, `${performance.now() - startedAt} ms`)
+  assert.ok(performance.now() - startedAt < AT_ONCE_MS, `${performance.now() - startedAt} ms`)
   assert.is(opened, 240)
 })
 
@@ -53,7 +56,7 @@ priority('whose account is waiting to be followed, makes that opening urgent', a
   const startedAt = performance.now()
   hurry.abort()
   await waiting
-  assert.ok(performance.now() - startedAt < 3000)
+  assert.ok(performance.now() - startedAt < AT_ONCE_MS)
 })
 
 /** A client whose openings end when the test says so, each by its account. */

@@ -7,6 +7,7 @@ import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
 import type { BrokerLog } from '../../worker/broker/port.ts'
 import { BrokerError } from '../../worker/broker/port.ts'
+import { stretched } from '../support/busy.ts'
 
 export type SentFrame = Record<string, unknown> & { req_id: number }
 
@@ -82,10 +83,10 @@ export function courteous(next: Script): Script {
   }
 }
 
-/** What an event resolves, or an error that names what did not come within 10 s. */
+/** What an event resolves, or an error that names what did not come within 10 s, longer while the machine is busy. */
 export function within<T>(what: string, start: (resolve: (value: T) => void) => void): Promise<T> {
   return new Promise((resolve, reject) => {
-    const timer = setTimeout(() => reject(new Error(`did not come: ${what}`)), 10_000)
+    const timer = setTimeout(() => reject(new Error(`did not come: ${what}`)), stretched(10_000))
     start(value => {
       clearTimeout(timer)
       resolve(value)

@@ -6,11 +6,12 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import type { ValidateFunction } from 'ajv'
 import draft04 from 'ajv-draft-04'
 import { WebSocket } from 'ws'
+import { stretched } from '../support/busy.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: frames are read as the wire has them
 export type SocketFrame = Record<string, any>
 
-const WAIT_MS = 5_000
+const WAIT_MS = 10_000
 
 /** The folder of the broker's schemas, or null where this machine has none. */
 export const schemaDir = findSchemas()
@@ -107,7 +108,7 @@ export class BrokerSocket {
 
   /** Waits until something holds, checked after every frame. */
   async eventually(holds: () => boolean): Promise<void> {
-    const late = sleep(WAIT_MS, 'late', { ref: false })
+    const late = sleep(stretched(WAIT_MS), 'late', { ref: false })
     while (!holds()) {
       const woken = new Promise<string>(done => this.#wake.add(() => done('woken')))
       if ((await Promise.race([woken, late])) === 'late') {

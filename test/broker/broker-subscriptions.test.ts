@@ -5,6 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
+import { upTo } from '../support/turns.ts'
 import {
   buyOptions,
   clientOf,
@@ -14,8 +15,7 @@ import {
   newRecorder,
   relay,
   simulator,
-  up,
-  upTo
+  up
 } from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
 

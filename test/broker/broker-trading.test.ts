@@ -7,6 +7,7 @@ import type { BinaryContract, BuyOptions, MultiplierContract } from '../../worke
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { frontOf } from '../support/dialects.ts'
+import { upTo } from '../support/turns.ts'
 import {
   buyOptions,
   clientOf,
@@ -17,8 +18,7 @@ import {
   ownedBy,
   relay,
   simulator,
-  up,
-  upTo
+  up
 } from './broker-port.ts'
 import { failure } from './broker-script.ts'
 

@@ -4,6 +4,7 @@ import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { BrokerSocket } from '../broker/broker-socket.ts'
 import { appIds } from '../support/dialects.ts'
+import { until } from '../support/until.ts'
 
 const simulator = await startSimulator({ tickMs: 20, revokedAppIds: ['gone-app'] })
 let accounts = 500
@@ -57,11 +58,7 @@ sockets('is the fifth of a user at most; the sixth is refused with 400, and clos
   assert.match(refused, '400')
   five[0]!.close()
   await five[0]!.eventually(() => five[0]!.closed)
-  for (const deadline = Date.now() + 5_000; ; ) {
-    const sixth = await open(loginid).catch(() => null)
-    if (sixth !== null) break
-    assert.ok(Date.now() < deadline, 'no room after one was closed')
-  }
+  await until('room after one was closed', () => open(loginid).catch(() => null))
 })
 
 sockets('takes no barrier for a rise or a fall', async () => {
