@@ -57,7 +57,8 @@ alone('a request gets 502 within its time to live, nothing is placed, and the sa
   assert.is(response.status, 502)
   assert.is(response.body.error, 'BROKER_UPSTREAM')
   assert.is(response.body.status, 'FAILED')
-  assert.ok(performance.now() - startedAt < 3000)
+  // Where only its settlement ended the wait, it would take longer than that on any machine.
+  assert.ok(performance.now() - startedAt < 45_000)
   await startWorkers(1)
   const again = await send(0, body)
   assert.is(again.status, 200, JSON.stringify(again.body))
