@@ -123,7 +123,7 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
     const stopLate = (why: Ended['cut']) => {
       cut ??= why
       child.kill('SIGUSR2')
-      setTimeout(end, PRINT_MS, why)
+      setTimeout(end, stretched(PRINT_MS), why)
     }
     const stop = () => end()
     const timer = setTimeout(stopLate, timeoutMs, 'time')

@@ -51,7 +51,7 @@ export class SharedProcess {
       const timer = setTimeout(() => {
         cut = 'time'
         child.kill('SIGUSR2') // It prints what it waits for.
-        setTimeout(stop, PRINT_MS)
+        setTimeout(stop, stretched(PRINT_MS))
       }, timeoutMs)
       this.#end = ended => {
         clearTimeout(timer)

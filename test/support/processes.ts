@@ -4,6 +4,7 @@ import { type ChildProcess, spawn } from 'node:child_process'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { createInterface } from 'node:readline'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { openBus } from '../../db/platform/bus.ts'
 import { openCallRecords } from '../../db/platform/call-records.ts'
 import { openVault } from '../../db/platform/crypto.ts'
@@ -18,6 +19,9 @@ import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import { openTestBroker } from '../../worker/test-broker.ts'
 import { onClose, TOKEN_KEYS } from './harness.ts'
+
+/** How long the output of a process that has ended may take to arrive. */
+const STREAMS_MS = 2000
 
 interface TestWorker {
   services: WorkerServices
@@ -86,7 +90,7 @@ export interface TestProcess {
   /** Resolves with the first line that matches; rejects when the process ends first. */
   line(pattern: RegExp): Promise<string>
   kill(signal: NodeJS.Signals): void
-  /** Resolves with exit code or signal. */
+  /** Resolves with exit code or signal, once all lines are there. */
   ended: Promise<number | NodeJS.Signals | null>
 }
 
@@ -107,7 +111,12 @@ export function startProcess(file: string, env: Record<string, string>, args: st
       for (const receive of waiting) receive(line)
     })
   }
-  const ended = once(child, 'exit').then(([code, signal]) => (code ?? signal) as number | NodeJS.Signals | null)
+  const closed = once(child, 'close')
+  const ended = once(child, 'exit').then(async ([code, signal]) => {
+    // What it wrote last may come after it has ended. What it started may hold its streams for longer.
+    await Promise.race([closed, sleep(STREAMS_MS, undefined, { ref: false })])
+    return (code ?? signal) as number | NodeJS.Signals | null
+  })
   const kill = (signal: NodeJS.Signals) => void child.kill(signal)
   onClose(async () => {
     child.kill('SIGCONT')
