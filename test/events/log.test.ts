@@ -136,6 +136,8 @@ log('is written and read while a transaction that has read it stays open, and th
   await sequenceAll(db)
   const partition = async (offset: number) =>
     `events_${(await db.raw(`select to_char((now() at time zone 'UTC')::date + ?::int, 'YYYYMMDD') as day`, [offset])).rows[0].day}`
+  // The database may have been made on the day before.
+  await makeEventDays(db)
   const last = await partition(3)
   await db.raw(`drop table ${last}`)
   // As a dump does for hours.
