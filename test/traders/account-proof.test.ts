@@ -6,6 +6,9 @@ import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
+import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
+import { openSession, rejectToken } from '../../worker/accounts/accounts.ts'
+import { BrokerError, type Session } from '../../worker/broker/port.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -25,7 +28,7 @@ const harness = await openHarness({
     BROKER_ANSWER_TIMEOUT_MS: String(ANSWER_MS)
   }
 })
-const worker = await startTestWorker(harness.env)
+const { services } = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
 interface Given {
@@ -128,6 +131,30 @@ checking('that was stored before it was ever compared is compared when it is ope
   assert.match((await place(traderExternalId)).body.message, 'MODE_MISMATCH')
   assert.is(contractsOf(accountId).length, 0)
 })
+
+checking(
+  'is refused for what the broker says in a session opened with its present token, and with none before',
+  async () => {
+    const accountId = newAccountId()
+    const traderExternalId = await exchange({ accountId })
+    const row = await harness.services.db('broker_accounts').where({ account_id: accountId }).first()
+    const place = (await findAccountRef(harness.services.db, row.id)) as AccountRef
+    const refusal = async (session: Session) => {
+      simulator.faults.add({ effect: 'error', call: 'balance', code: 'DisabledClient', loginid: accountId, times: 1 })
+      const error = await session.balance().catch((cause: unknown) => cause as BrokerError)
+      assert.ok(error instanceof BrokerError && error.rejected, String(error))
+      return error
+    }
+    // It is written only once the next token was read for the account.
+    const late = await refusal(await openSession(services, place))
+    await exchange({ accountId }, traderExternalId)
+    const session = await openSession(services, place, { anew: true })
+    await rejectToken(services, place, late)
+    assert.is((await accountOf(traderExternalId)).status, 'CONNECTED')
+    await rejectToken(services, place, await refusal(session))
+    assert.is((await accountOf(traderExternalId)).status, 'REJECTED')
+  }
+)
 
 checking("whose token belongs to another account is refused as not the token's", async () => {
   const other = newAccountId()
@@ -289,7 +316,7 @@ sharing('are kept from each other’s order in doubt', async () => {
   assert.equal([(await place(one)).body.status, (await place(two, other)).body.status], ['CLOSED', 'CLOSED'])
   simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
   // Resolved once the second order is there.
-  const { config } = worker.services
+  const { config } = services
   const { reconcileAfterMs } = config
   config.reconcileAfterMs = 60_000
   const doubtful = place(one)

@@ -16,22 +16,6 @@ import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from
 import type { WorkerServices } from '../services.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
 
-/** The version of the token that was read last for an account's session: a refusal in the session is about that one. */
-const versionsRead = new Map<string, number>()
-const MAX_REMEMBERED = 20_000
-
-type SessionPlace = Pick<AccountRef, 'accountRowId' | 'dialect'>
-
-const keyOf = ({ accountRowId, dialect }: SessionPlace) => `${dialect} ${accountRowId}`
-
-function noteRead(place: SessionPlace, version: number): void {
-  const key = keyOf(place)
-  versionsRead.delete(key)
-  versionsRead.set(key, version)
-  const oldest = versionsRead.keys().next().value
-  if (versionsRead.size > MAX_REMEMBERED && oldest !== undefined) versionsRead.delete(oldest)
-}
-
 /**
  * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the account becomes
  * REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection is open;
@@ -53,9 +37,9 @@ export async function openSession(
       async token() {
         read = await getSealedToken(db, account.accountRowId, account.dialect)
         if (read.restSeconds > 0) throw resting(read.restSeconds)
-        noteRead(account, read.version)
         return unsealToken(vault, account.accountRowId, read)
       },
+      version: () => read?.version,
       compared: () => read?.proven === true,
       async accepted(facts) {
         if (!read) return
@@ -102,14 +86,14 @@ function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | u
   return differs ? 'CURRENCY_MISMATCH' : undefined
 }
 
-/** Remembers a token that the broker refused in the middle of a session; one that was stored since it was opened is not touched. */
+/** Remembers a token that the broker refused in the middle of a session; one that was stored since is not touched. */
 export async function rejectToken(
   { db }: Pick<WorkerServices, 'db'>,
-  { accountRowId, dialect }: SessionPlace,
-  { reason }: Pick<BrokerError, 'reason'>
+  { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>,
+  { reason, tokenVersion }: Pick<BrokerError, 'reason' | 'tokenVersion'>
 ): Promise<void> {
   const sealed = await findSealedToken(db, accountRowId, dialect)
-  if (!sealed || sealed.version !== (versionsRead.get(keyOf({ accountRowId, dialect })) ?? sealed.version)) return
+  if (!sealed || (tokenVersion !== undefined && sealed.version !== tokenVersion)) return
   await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reasonOf({ reason }, sealed) })
 }
 

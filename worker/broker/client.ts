@@ -317,11 +317,15 @@ class BrokerClient implements Broker {
         makeRoom(new Set(seats), most, each => this.#hangUp(each))
       }
     }
+    const { account } = entry
     try {
-      const { account } = entry
-      return await (account === null ? this.#dialect.openMarket(place) : this.#dialect.openAccount(place, account))
+      if (account === null) return await this.#dialect.openMarket(place)
+      const connection = await this.#dialect.openAccount(place, account)
+      connection.tokenVersion = account.version?.()
+      return connection
     } catch (error) {
       this.#connected.delete(entry)
+      if (error instanceof BrokerError && error.rejected) error.tokenVersion = account?.version?.()
       throw error
     } finally {
       entry.hurry = new AbortController()

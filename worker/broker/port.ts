@@ -92,6 +92,8 @@ export interface BrokerAccount {
   leisurely?: boolean
   /** Unseals the token; called only when a connection has to be authorised, the value is not kept. */
   token(): Promise<string>
+  /** The version of the token that was read last. */
+  version?(): number | undefined
   /** Whether the broker's facts of the account were compared already for the token that was read last. */
   compared?(): boolean
   /**
@@ -206,6 +208,8 @@ export class BrokerError extends Error {
   readonly rejected: boolean
   /** Of a rejection only. */
   readonly reason: RejectedReason | null
+  /** Of a rejection: the version of the token that was refused, where the account's tokens have versions. */
+  tokenVersion: number | undefined
   readonly secondsUntilOpen: number | null
   /** Of a closed market: its possible openings by the broker's text, in epoch seconds, the most trusted first. */
   readonly openings: readonly number[]

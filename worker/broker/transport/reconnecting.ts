@@ -214,6 +214,7 @@ export class ReconnectingConnection {
       return frame
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
+      if (error.rejected) error.tokenVersion = connection.tokenVersion
       if (isRateLimit(error)) budget.backOff(className)
       // A connection that lost an order's response is not trusted to resolve it, and is closed so that it cannot
       // deliver the order late, should it be buffered on the way.

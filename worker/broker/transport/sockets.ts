@@ -46,6 +46,8 @@ export class BrokerConnection {
   usable = true
   /** False while the broker announces that it is about to go down: no purchase starts here. */
   buying = true
+  /** The version of the token that it was opened with, where the account's tokens have versions. */
+  tokenVersion: number | undefined
   readonly #socket: WebSocket
   readonly #wire: Socket
   readonly #options: ConnectionOptions
