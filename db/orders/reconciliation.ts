@@ -23,10 +23,11 @@ const AGAIN_MINUTES = 5
 const OVERLAP_SECONDS = 120
 
 /**
- * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through, longest due
- * first; no other worker gets one until `everyMinutes` have passed, or a few if its turn is not carried through. So an
- * account that cannot be reached is tried again soon, and behind all that fell due before. With a `worker`, only
- * accounts that no other living one serves.
+ * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through: by turns among
+ * partners, of each the longest due first; no other worker gets one until `everyMinutes` have passed, or a few if its turn is
+ * not carried through. So an account that cannot be reached is tried again soon, and behind all that fell due before. One
+ * that was never compared is due since its first order: many new ones would else keep all others waiting. With a `worker`,
+ * only accounts that no other living one serves.
  */
 export async function takeDueAccounts(
   db: Db,
@@ -34,27 +35,33 @@ export async function takeDueAccounts(
 ): Promise<DueAccount[]> {
   return rows<DueAccount>(
     db,
-    `with due as (
-       select a.id, a.compared_at
+    `with due as materialized (
+       select a.id, a.compared_at, a.audited_at, next.at, row_number() over (partition by a.partner_id order by next.at, a.id) as turn
          from broker_accounts a
               -- A second: compared_at has lost what audited_at has below the millisecond.
-        cross join lateral (select coalesce(a.compared_at, 'epoch') < a.audited_at - interval '1 second' as unfinished) turn
+        cross join lateral (select coalesce(a.compared_at, 'epoch') < a.audited_at - interval '1 second' as unfinished) last
         cross join lateral (
-          select a.audited_at + interval '1 minute'
-                 * case when unfinished then least(:everyMinutes, ${AGAIN_MINUTES}) else :everyMinutes end as at) next
+          select coalesce(a.audited_at + interval '1 minute'
+                            * case when unfinished then least(:everyMinutes, ${AGAIN_MINUTES}) else :everyMinutes end,
+                          (select min(o.queued_at) from orders o where o.broker_account_id = a.id)) as at) next
         where a.status = 'CONNECTED'
           and (:worker::text is null or ${servedByNoOther('a.account_id', ':worker')})
           and (a.audited_at is null or next.at <= now())
           and (unfinished or exists (select 1 from orders o where o.broker_account_id = a.id
                                       and o.queued_at > coalesce(a.compared_at, 'epoch') - interval '${OVERLAP_SECONDS} seconds'))
-        order by next.at nulls first limit :limit for update of a skip locked
+     ), mine as materialized (
+       -- All workers take theirs at the same moment: what another has taken meanwhile is passed over.
+       select a.id, d.compared_at
+         from due d join broker_accounts a on a.id = d.id
+        where a.audited_at is not distinct from d.audited_at
+        order by d.turn, d.at, d.id limit :limit for update of a skip locked
      )
      update broker_accounts a set audited_at = now()
-       from due, partners p
-      where a.id = due.id and p.id = a.partner_id
+       from mine, partners p
+      where a.id = mine.id and p.id = a.partner_id
      returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
        p.broker_dialect as dialect,
-       coalesce(due.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
+       coalesce(mine.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
          - interval '${OVERLAP_SECONDS} seconds' as since,
        a.audited_at as "takenAt"`,
     { worker: null, ...options }

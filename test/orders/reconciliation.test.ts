@@ -69,6 +69,35 @@ turns('an account that could not be compared comes again soon, behind those that
   assert.equal(idsOf(await take(9)), [down.accountId])
 })
 
+turns('that accounts never had come when they are due, and no partner’s accounts keep another’s waiting', async () => {
+  await setAside()
+  const [long, short] = [await makeActive(), await makeActive()]
+  await setTurns(long.accountId, minutesAgo(60))
+  await setTurns(short.accountId, minutesAgo(20))
+  // New ones: their first orders came between the moments at which those fell due.
+  const fresh = [await makeActive(), await makeActive(), await makeActive()]
+  for (const { accountId } of fresh)
+    await db('orders')
+      .where({ account_id: accountId })
+      .update({ queued_at: minutesAgo(10) })
+  const crowd = await harness.makePartner()
+  for (let made = 0; made < 4; made++) await insertOrderRows(db, await crowd.makeTrader(), { phase: 'failed' })
+  await db('broker_accounts')
+    .where({ partner_id: crowd.partnerId })
+    .update({ audited_at: minutesAgo(90), compared_at: minutesAgo(90) })
+  const take = async (limit: number) => takeDueAccounts(db, { everyMinutes: 15, limit })
+  const partnersOf = (due: DueAccount[]) => due.map(({ partnerId }) => partnerId === crowd.partnerId).sort()
+  const first = await take(2)
+  assert.equal(partnersOf(first), [false, true])
+  assert.ok(idsOf(first).includes(long.accountId))
+  const second = await take(4)
+  assert.equal(partnersOf(second), [false, false, true, true])
+  // New ones before the one that fell due after their orders came.
+  assert.not(idsOf(second).includes(short.accountId))
+  const third = await Promise.all([take(2), take(2)])
+  assert.is(new Set(third.flat().map(({ accountId }) => accountId)).size, 3)
+})
+
 turns('accounts of a broker that is down are left, after one attempt, for those of another', async () => {
   await setAside()
   const other = await harness.makePartner()
