@@ -73,13 +73,14 @@ interface DueFamily {
 
 /**
  * Takes up to `limit` renewals that are due, each for this worker alone for a minute. Accounts whose token ended and
- * cannot be renewed become REJECTED on the way, those whose token was replaced are no longer considered.
+ * cannot be renewed become REJECTED on the way, those whose token was replaced are no longer considered. `unreadable` are
+ * accounts whose refresh token cannot be opened now: it is tried again, and keeps no other from being renewed.
  */
 export async function takeRenewals(
   db: Db,
   vault: Vault,
   limit: number
-): Promise<{ due: Renewal[]; rejected: string[] }> {
+): Promise<{ due: Renewal[]; rejected: string[]; unreadable: string[] }> {
   await rows(
     db,
     'update broker_accounts set renew_at = null where renew_at <= now() and renewal_version <> token_version'
@@ -95,11 +96,20 @@ export async function takeRenewals(
   )
   const families = new Map(found.map(row => [`${row.traderId} ${row.digest}`, row]))
   const due: Renewal[] = []
+  const unreadable: string[] = []
   for (const family of families.values()) {
-    const renewal = await takeFamily(db, vault, family)
-    if (renewal) due.push(renewal)
+    const taken = await takeFamily(db, family)
+    const [first] = taken
+    if (!first) continue
+    const accounts = taken.map(({ id, accountId, version }) => ({ id, accountId, version }))
+    try {
+      due.push({ appId: first.appId, accounts, refreshToken: vault.open(first, contextOf(first.id)) })
+    } catch {
+      unreadable.push(...accounts.map(({ id }) => id))
+      await retryRenewal(db, accounts)
+    }
   }
-  return { due, rejected }
+  return { due, rejected, unreadable }
 }
 
 async function rejectEnded(db: Db, limit: number): Promise<string[]> {
@@ -118,11 +128,14 @@ async function rejectEnded(db: Db, limit: number): Promise<string[]> {
   return ended.map(({ id }) => id)
 }
 
-async function takeFamily(db: Db, vault: Vault, { traderId, digest }: DueFamily): Promise<Renewal | null> {
-  const taken = await db.transaction(async trx => {
+function takeFamily(
+  db: Db,
+  { traderId, digest }: DueFamily
+): Promise<(DueRenewal & Sealed & Pick<Renewal, 'appId'>)[]> {
+  return db.transaction(async trx => {
     // The exchange locks this row too: a token is not replaced between these statements.
     await trx('traders').where({ id: traderId }).forUpdate().first('id')
-    return rows<DueRenewal & Sealed & { appId: string }>(
+    return rows(
       trx,
       `update broker_accounts a set renewing_until = now() + make_interval(secs => ${LEASE_SECONDS})
          from partners p
@@ -133,13 +146,6 @@ async function takeFamily(db: Db, vault: Vault, { traderId, digest }: DueFamily)
       { traderId, digest }
     )
   })
-  const [first] = taken
-  if (!first) return null
-  return {
-    appId: first.appId,
-    accounts: taken.map(({ id, accountId, version }) => ({ id, accountId, version })),
-    refreshToken: vault.open(first, contextOf(first.id))
-  }
 }
 
 /** What a renewal brought. */
@@ -197,7 +203,7 @@ export async function saveRenewed(
 }
 
 /** A renewal failed for now: it is tried again shortly, and the account is rejected meanwhile once its token has ended. */
-export async function retryRenewal(db: Db, { accounts }: Renewal): Promise<void> {
+export async function retryRenewal(db: Db, accounts: DueRenewal[]): Promise<void> {
   await conclude(db, accounts, {
     renewAt: `case when token_expires_at < now() - interval '${GIVE_UP_HOURS} hours' then null
                    else now() + interval '${RETRY_SECONDS} seconds' end`,

@@ -205,6 +205,30 @@ renewal('that was exchanged meanwhile stays as it was exchanged', async () => {
   assert.is((await rowOf(accountId)).token_version, 2)
 })
 
+renewal('is renewed although what renews another one cannot be decrypted', async () => {
+  // No worker: this test takes what is due.
+  const { services, makePartner } = await openHarness({ env: brokerEnv(simulator, 'next') })
+  const own = await makePartner()
+  const ids = [newAccountId(), newAccountId(), newAccountId()]
+  for (const id of ids) await exchange([id], { seconds: 3_600, as: own })
+  for (const [place, account_id] of ids.entries())
+    await services
+      .db('broker_accounts')
+      .where({ account_id })
+      .update({
+        renew_at: services.db.raw(`now() - ? * interval '1 second'`, [10 - place]),
+        ...(place === 1 ? { refresh_sealed: Buffer.alloc(40) } : {})
+      })
+  const { due, unreadable } = await takeRenewals(services.db, services.vault, 10)
+  assert.equal(
+    due.flatMap(({ accounts }) => accounts.map(({ accountId }) => accountId)),
+    [ids[0], ids[2]]
+  )
+  assert.is(unreadable.length, 1)
+  const { renewing_until, renew_at } = await services.db('broker_accounts').where({ account_id: ids[1] }).first()
+  assert.ok(renewing_until === null && renew_at > new Date())
+})
+
 renewal('is sealed anew with what renews it when the key changes', async () => {
   const accountId = newAccountId()
   await exchange([accountId], { seconds: 3_600 })

@@ -15,9 +15,10 @@ export async function renewTokens(
 ): Promise<boolean> {
   const { db, vault, config, log } = services
   if (!config.brokerNext) return false
-  const { due, rejected } = await takeRenewals(db, vault, AT_ONCE)
+  const { due, rejected, unreadable } = await takeRenewals(db, vault, AT_ONCE)
   for (const accountRowId of rejected) log.warn({ accountRowId }, 'the token of an account has expired')
   const { authUrl } = config.brokerNext
+  if (unreadable.length > 0) log.error({ accountRowIds: unreadable }, 'the refresh tokens of accounts cannot be decrypted')
   await Promise.all(due.map(renewal => renew(services, renewal, authUrl)))
   return due.length === AT_ONCE
 }
@@ -36,7 +37,7 @@ async function renew(
     if (!(error instanceof BrokerError)) throw error
     await noteRefusal({ db, log }, { dialect: 'next', appId }, error)
     log.warn({ ...facts, brokerCode: error.brokerCode, err: error }, 'a token could not be renewed')
-    await (error.rejected ? endRenewal(db, renewal) : retryRenewal(db, renewal))
+    await (error.rejected ? endRenewal(db, renewal) : retryRenewal(db, renewal.accounts))
     return
   }
   // The old refresh token may be used up: what came for it must be stored, also while the database is away for a moment.
