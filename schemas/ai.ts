@@ -70,7 +70,11 @@ export const SignalRequest = {
   required: ['asset'],
   properties: {
     asset,
-    traderExternalId: { ...traderExternalId, description: 'The trader whose live balance sizes the stake.' },
+    traderExternalId: {
+      ...traderExternalId,
+      description:
+        "The trader whose live balance sizes the stake, at the broker's exchange rate where it is not in USD."
+    },
     balance: {
       type: 'number',
       minimum: 0,
@@ -89,7 +93,7 @@ const suggestion = {
   stake: {
     type: 'number',
     minimum: 0.35,
-    description: 'About one percent of the balance; the minimum stake when no balance is known.',
+    description: 'In USD: about one percent of the balance; the minimum stake when no balance is known.',
     examples: [2.05]
   }
 } as const
@@ -147,7 +151,7 @@ export const Signal = {
       required: ['contractType', 'duration', 'durationUnit', 'stake'],
       properties: suggestion,
       description:
-        'An order that fits the signal; null when it is NEUTRAL, when the balance cannot carry the minimum stake, and on synthetic indices, whose prices have no memory.'
+        'An order that fits the signal; null when it is NEUTRAL, when the balance cannot carry the minimum stake, where the broker has no exchange rate to the currency of the account, and on synthetic indices, whose prices have no memory.'
     },
     rationale: lines('Why, in words.', 'The short average is above the long one.'),
     indicators: Indicators,

@@ -29,7 +29,7 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
   tag: 'AI',
   summary: 'A signal for an asset',
   description:
-    "Computed from the broker's one-minute candles. The stake follows `balance`, or the live balance of the trader named; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. On synthetic indices, whose prices have no memory, it says so and suggests no stake; elsewhere it names the rate at which the suggested contract breaks even. `backtest` is what the rules achieved on the last 1,000 candles. A signal describes the recent past and promises nothing.",
+    "Computed from the broker's one-minute candles. The stake is in USD, as that of an order; it follows `balance`, or the live balance of the trader named at the broker’s exchange rate; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. On synthetic indices, whose prices have no memory, it says so and suggests no stake; elsewhere it names the rate at which the suggested contract breaks even. `backtest` is what the rules achieved on the last 1,000 candles. A signal describes the recent past and promises nothing.",
   auth: 'key',
   scope: 'ai:read',
   body: SignalRequest,
@@ -40,7 +40,7 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
     const account = await findAccount(request, services)
     const [candles, purse] = await Promise.all([
       readCandles(partner, body.asset, signal, services),
-      readPurse(body, account, signal, services)
+      readPurse(request, account, services)
     ])
     const generatedAt = Date.now()
     const decision = decideSignal({ asset: body.asset, candles, purse, now: generatedAt / 1000 })
@@ -88,13 +88,14 @@ async function findAccount(
   return trading.account
 }
 
+const inUsd = { currency: 'USD', rate: 1, least: null } as const
+
 async function readPurse(
-  body: SignalRequest,
+  { body, partner, signal }: OperationRequest<{ body: SignalRequest }>,
   account: AccountRecord | undefined,
-  signal: AbortSignal,
   services: ApiServices
 ): Promise<Purse | undefined> {
-  if (body.balance !== undefined) return { amount: body.balance, currency: 'USD' }
+  if (body.balance !== undefined) return { amount: body.balance, ...inUsd }
   if (!account) return undefined
   requireConnected(account)
   const { balance, currency } = await requestFromBroker<{ balance: string; currency: string }>(services, {
@@ -104,7 +105,37 @@ async function readPurse(
     data: { accountRowId: account.id },
     signal
   })
-  return { amount: Number(balance), currency }
+  const amount = Number(balance)
+  if (currency === inUsd.currency) return { amount, ...inUsd }
+  // Where none is suggested anyway.
+  if (isSynthetic(body.asset)) return { amount, currency, rate: null, least: null }
+  return { amount, currency, ...(await readStakeTerms(partner, { asset: body.asset, currency }, signal, services)) }
+}
+
+/** What stakes come to in the currency; unknown where the broker does not say. */
+async function readStakeTerms(
+  { partnerId, brokerAppId, brokerDialect }: Caller,
+  terms: { asset: string; currency: string },
+  signal: AbortSignal,
+  services: ApiServices
+): Promise<Pick<Purse, 'rate' | 'least'>> {
+  const duration = contractCandles(terms.asset)
+  const data = { dialect: brokerDialect, appId: brokerAppId, ...terms, duration, durationUnit: 'm' }
+  const key = Object.values(data).join(' ')
+  try {
+    const { rate, least } = await requestFromBroker<{ rate: string | null; least: string | null }>(services, {
+      partnerId,
+      kind: 'stakeTerms',
+      key,
+      data,
+      signal
+    })
+    return { rate: rate === null ? null : Number(rate), least: least === null ? null : Number(least) }
+  } catch (error) {
+    // The signal is given without a stake.
+    if (error instanceof ApiError) return { rate: null, least: null }
+    throw error
+  }
 }
 
 /** The broker's candles; partners with the same application at the same moment share one broker request. */

@@ -19,12 +19,16 @@ const MAX_STAKE = 1000
 const MAX_SHARE = 0.1
 // Older than this, the last candle is not about now: the market is closed or its feed has stopped.
 const STALE_SECONDS = 600
-// Currencies whose unit is worth about a dollar, so that the minimum stake of 0.35 means something.
-const DOLLAR_LIKE = new Set(['USD', 'EUR', 'GBP', 'AUD', 'USDC', 'UST', 'EUSDT', 'TUSDT'])
 
+/** What a stake is sized by. Stakes are in USD, whatever the account is in. */
 export interface Purse {
+  /** In the currency. */
   amount: number
   currency: string
+  /** What one USD is worth in the currency; null where that is not known. */
+  rate: number | null
+  /** The least stake in the currency, where the broker states one. */
+  least: number | null
 }
 
 type SignalDecision = Pick<Signal, 'direction' | 'confidence' | 'suggestion' | 'rationale' | 'indicators'>
@@ -153,14 +157,22 @@ function suggest(
   const duration = contractCandles(asset)
   const order = (stake: number) => ({ contractType: direction, duration, durationUnit: 'm' as const, stake })
   if (!purse) return { suggestion: order(MIN_STAKE), remark: 'No balance is known, so the stake is the minimum.' }
-  if (!DOLLAR_LIKE.has(purse.currency.toUpperCase()))
-    return { suggestion: null, remark: `No stake is suggested for an account in ${purse.currency}.` }
-  if (purse.amount * MAX_SHARE < MIN_STAKE)
+  const { amount, currency, rate, least } = purse
+  if (rate === null) {
+    const remark = `No stake is suggested: stakes are in USD, and the broker gave no exchange rate to ${currency}, the currency of the account.`
+    return { suggestion: null, remark }
+  }
+  const balance = amount / rate
+  // A cent of room for the rate of the purchase.
+  const minimum =
+    rate === 1 || least === null ? MIN_STAKE : Math.max(MIN_STAKE, Math.ceil((least / rate) * 100 + 1) / 100)
+  if (balance * MAX_SHARE < minimum)
     return { suggestion: null, remark: 'The balance is too small for the minimum stake.' }
   const share = 0.01 * (0.5 + confidence / 2)
-  const stake = Math.floor(purse.amount * share * 100) / 100
+  const stake = Math.floor(balance * share * 100) / 100
+  const converted = rate === 1 ? '' : ` It is in USD: one is worth ${show(rate)} ${currency} now.`
   return {
-    suggestion: order(Math.max(MIN_STAKE, Math.min(MAX_STAKE, stake))),
-    remark: 'The stake is about one percent of the balance, less where the readings disagree.'
+    suggestion: order(Math.max(minimum, Math.min(MAX_STAKE, stake))),
+    remark: `The stake is about one percent of the balance, less where the readings disagree.${converted}`
   }
 }

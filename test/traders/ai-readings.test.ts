@@ -11,6 +11,8 @@ import { violations } from '../../schemas/checks/validator.ts'
 import type { Candle } from '../../schemas/market.ts'
 import { candlesOf, request, START, waves } from '../support/candles.ts'
 
+/** A balance in USD. */
+const usd = (amount: number): Purse => ({ amount, currency: 'USD', rate: 1, least: null })
 const signalOf = (candles: Candle[], purse?: Purse) =>
   decideSignal({ asset: 'OTC_NDX', candles, purse, now: (candles.at(-1)?.epoch ?? 0) + 30 })
 
@@ -60,7 +62,7 @@ deciding('is NEUTRAL with a reason for few, flat, old and useless candles', () =
     const decision = decideSignal({
       asset: 'R_100',
       candles,
-      purse: { amount: 1000, currency: 'USD' },
+      purse: usd(1000),
       now: now ?? (candles.at(-1)?.epoch ?? 0) + 30
     })
     assert.is(decision.direction, 'NEUTRAL', name)
@@ -74,23 +76,34 @@ deciding('suggests the minimum stake without a balance, about one percent with o
   const candles = waves(120, 1.5)
   const stake = (purse?: Purse) => signalOf(candles, purse).suggestion?.stake
   assert.is(stake(), 0.35)
-  assert.is(stake({ amount: 20, currency: 'USD' }), 0.35)
-  const hundred = stake({ amount: 10_000, currency: 'USD' }) as number
+  assert.is(stake(usd(20)), 0.35)
+  const hundred = stake(usd(10_000)) as number
   assert.ok(hundred > 50 && hundred <= 100)
-  assert.is(stake({ amount: 1e300, currency: 'USD' }), 1000)
+  assert.is(stake(usd(1e300)), 1000)
 })
 
 deciding('suggests nothing that the balance cannot carry or the currency cannot measure', () => {
   const candles = waves(120, 1.5)
-  for (const purse of [
-    { amount: 0, currency: 'USD' },
-    { amount: 3.49, currency: 'USD' },
-    { amount: 5, currency: 'BTC' }
-  ]) {
+  for (const purse of [usd(0), usd(3.49), { amount: 5, currency: 'BTC', rate: null, least: null }]) {
     const decision = signalOf(candles, purse)
     assert.is(decision.direction, 'CALL')
     assert.is(decision.suggestion, null, JSON.stringify(purse))
   }
+})
+
+deciding('suggests a stake in USD by the rate of the account’s currency, and no less than is taken there', () => {
+  const candles = waves(120, 1.5)
+  const stake = (purse: Purse) => signalOf(candles, purse).suggestion?.stake
+  const inUsd = stake(usd(10_000)) as number
+  assert.is(stake({ amount: 5000, currency: 'GBP', rate: 0.5, least: 0.35 }), inUsd)
+  assert.is(stake({ amount: 0.1, currency: 'BTC', rate: 0.00001, least: null }), inUsd)
+  assert.is(stake({ amount: 1_000_000, currency: 'JPY', rate: 100, least: 35 }), inUsd)
+  // 0.35 of it, and a cent.
+  assert.is(stake({ amount: 10, currency: 'GBP', rate: 0.5, least: 0.35 }), 0.71)
+  assert.is(stake({ amount: 3.5, currency: 'GBP', rate: 0.5, least: 0.35 }), undefined)
+  assert.is(stake({ amount: 1e300, currency: 'GBP', rate: 0.5, least: 0.35 }), 1000)
+  const { rationale } = signalOf(candles, { amount: 5, currency: 'BTC', rate: null, least: null })
+  assert.match(rationale.join(' '), 'no exchange rate to BTC')
 })
 
 deciding('suggests currency pairs for a quarter of an hour, other assets for five minutes', () => {
@@ -102,7 +115,7 @@ deciding('suggests currency pairs for a quarter of an hour, other assets for fiv
 
 deciding('suggests no stake on a synthetic index, whose prices have no memory, with that reason', () => {
   const candles = waves(120, 1.5)
-  const purse = { amount: 1000, currency: 'USD' }
+  const purse = usd(1000)
   const given = { candles, purse, now: (candles.at(-1) as Candle).epoch }
   for (const asset of ['R_50', '1HZ100V', 'JD25', 'BOOM500', 'CRASH1000', 'stpRNG', 'RDBULL', 'DEX600UP', 'DSI10']) {
     const { direction, suggestion, rationale } = decideSignal({ ...given, asset })

@@ -11,8 +11,8 @@ import type { Candle } from '../../schemas/market.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { request, waves } from '../support/candles.ts'
-import { brokerEnv } from '../support/dialects.ts'
-import { call, closeAll, onClose, openHarness } from '../support/harness.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
+import { call, closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
 import { findLeaningSeed } from '../support/leaning-seed.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -128,6 +128,30 @@ signal("sizes the stake by the trader's live balance", async () => {
     assert.ok(body.suggestion.stake > 25, 'a simulated account starts with 10 000')
   }
   assert.ok(suggested > 0, 'no asset leaned either way')
+})
+
+signal('converts the balance of an account in another currency, or names the rate that is missing', async () => {
+  const accountId = newAccountId()
+  const { traderExternalId } = await partner.makeTrader({ accountId, token: `sim-${accountId}-GBP`, currency: 'GBP' })
+  let leaning = 0
+  for (const asset of currencyPairs) {
+    const { status, body } = await partner.call(copilotSignal, { body: { asset, traderExternalId } })
+    assert.is(status, 200, JSON.stringify(body))
+    if (body.direction === 'NEUTRAL') continue
+    leaning += 1
+    const said = body.rationale.join(' ')
+    if (dialect === 'v3') {
+      // 10,000 GBP are 12,734 USD.
+      const share = 0.01 * (0.5 + body.confidence / 2)
+      const [least, most] = [0.99, 1.01].map(wide => wide * 12_734 * share) as [number, number]
+      assert.ok(body.suggestion.stake > least && body.suggestion.stake < most, JSON.stringify(body))
+      assert.match(said, 'GBP')
+    } else {
+      assert.is(body.suggestion, null)
+      assert.match(said, 'no exchange rate to GBP')
+    }
+  }
+  assert.ok(leaning > 0, 'no asset leaned either way')
 })
 
 signal('shares one broker request among concurrent calls', async () => {

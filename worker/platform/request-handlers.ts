@@ -1,4 +1,5 @@
 // What a worker does for each kind of broker request: a function from the request's data to its response.
+import { Big } from 'big.js'
 import { type Mark, markValues } from '../../db/orders/leases.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { claimedContracts, inDoubt } from '../../db/orders/reconciliation.ts'
@@ -35,6 +36,7 @@ export function handlersOf(
       multiplierSpec(services, data as { [name in 'asset' | 'currency' | 'appId' | 'dialect']: string }),
     candles: data => candles(services, data as unknown as CandleRequest),
     payout: data => payout(services, data as unknown as ContractPayoutRequest),
+    stakeTerms: data => stakeTerms(services, data as unknown as StakeTermsRequest),
     reconcileMarkups: data => reconcilePartner(services, data as unknown as { partnerId: string; day?: string })
   }
 }
@@ -83,6 +85,36 @@ async function payout(
 ): Promise<object> {
   const contract = { kind: 'BINARY', currency: stakeCurrency, barrier: null, stake: String(stake), ...terms } as const
   return { payout: await brokers.of(dialect).market(appId).payoutOf(contract) }
+}
+
+interface StakeTermsRequest {
+  dialect: string
+  appId: string
+  asset: string
+  currency: string
+  duration: number
+  durationUnit: 't' | 'm'
+}
+
+/**
+ * What stakes in USD come to on an account in another currency: what one USD is worth in it (null where the broker has no
+ * rate), and the least stake of such a contract there (null where the broker states none).
+ */
+async function stakeTerms(
+  { brokers, log }: WorkerServices,
+  { dialect, appId, ...terms }: StakeTermsRequest
+): Promise<object> {
+  const market = brokers.of(dialect).market(appId)
+  const exchange = await market.exchange(terms.currency)
+  if (!exchange) return { rate: null, least: null }
+  const { rate, digits } = exchange
+  const stake = new Big(rate).round(digits, Big.roundUp).toFixed(digits)
+  const contract = { kind: 'BINARY', contractType: 'CALL', barrier: null, stake, ...terms } as const
+  const { stake: least } = await market.leastOf(contract).catch((error: unknown) => {
+    log.info({ err: error, asset: terms.asset }, 'the least stake of a contract could not be read')
+    return { stake: null }
+  })
+  return { rate, least }
 }
 
 /** Sells an open order's contract. Repeating is safe: the broker sells once, and the contract's own state decides. */

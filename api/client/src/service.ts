@@ -6211,7 +6211,7 @@ export interface components {
             model: string;
             /** @description Why, in words. */
             rationale: string[];
-            /** @description An order that fits the signal; null when it is NEUTRAL, when the balance cannot carry the minimum stake, and on synthetic indices, whose prices have no memory. */
+            /** @description An order that fits the signal; null when it is NEUTRAL, when the balance cannot carry the minimum stake, where the broker has no exchange rate to the currency of the account, and on synthetic indices, whose prices have no memory. */
             suggestion: {
                 /**
                  * @description Contract to buy.
@@ -6225,7 +6225,7 @@ export interface components {
                  * @enum {string}
                  */
                 durationUnit: "t" | "s" | "m" | "h" | "d";
-                /** @description About one percent of the balance; the minimum stake when no balance is known. */
+                /** @description In USD: about one percent of the balance; the minimum stake when no balance is known. */
                 stake: number;
             } | null;
             /**
@@ -6240,7 +6240,7 @@ export interface components {
             asset: string;
             /** @description Balance in USD to size the stake with; overrides the trader's live balance. */
             balance?: number;
-            /** @description The trader whose live balance sizes the stake. */
+            /** @description The trader whose live balance sizes the stake, at the broker's exchange rate where it is not in USD. */
             traderExternalId?: string;
         };
         /** Signup */
