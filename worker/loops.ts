@@ -81,7 +81,7 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
       ...polled(async () => (await sellMarked(services, settling, selling)) > 0),
       drain: () => selling.drain()
     },
-    'copy.limits': quiet(async () => (await changeLimitsOfCopies(services)) > 0),
+    'copy.limits': quiet(() => changeLimitsOfCopies(services)),
     'copy.limits.set': {
       ...polled(async () => (await setLimits(services, setting)) > 0),
       drain: () => setting.drain()

@@ -7,11 +7,13 @@ import { findLeading, type Leading } from '../../db/copy/fanout.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
-import { fanOut, leastOf } from '../../worker/copy/fanout.ts'
+import { fanOut } from '../../worker/copy/fanout.ts'
+import { leastOf } from '../../worker/copy/least.ts'
+import { changeLimitsOfCopies } from '../../worker/copy/limits.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
 import { CopyPlaces } from '../../worker/copy/places.ts'
 import { contractOf } from '../../worker/orders/terms.ts'
-import type { Clock } from '../../worker/platform/clock.ts'
+import { type Clock, systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -93,6 +95,41 @@ copying('waits for the broker’s minimums for a second at most, and goes on wit
   assert.equal([least, ended], [{ stake: null, stopLoss: null, takeProfit: null }, ['copying']])
   simulator.faults.reset()
   await Promise.all([read, brokers.close()])
+})
+
+copying('asks the broker while no transaction is open, and copies the order as it is afterwards', async () => {
+  // No worker: this test is it.
+  const { services, makePartner } = await openHarness()
+  const partner = await makePartner()
+  const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
+  await insertOrderRows(services.db, leader, { phase: 'open' })
+  const { id: orderId } = await services.db('orders').where({ trader_id: leader.traderId }).first('id')
+  await services.db.raw(
+    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
+     select 'fol_' || substr(id, 5), partner_id, id, external_id, ?, 50, 90, 'ACTIVE', 10000 from traders where id = ?`,
+    [leader.traderId, follower.traderId]
+  )
+  for (const name of ['copy.fanout', 'copy.limits'] as const)
+    await services.queue.enqueue(services.db, name, [{ orderId }])
+  const open: unknown[] = []
+  let asked = 0
+  async function leastOf() {
+    asked += 1
+    const found = await services.db.raw(
+      `select query from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`
+    )
+    open.push(...found.rows)
+    await services.db('orders').where({ id: orderId }).update({ closed_early: true })
+    return { stake: null, stopLoss: null, takeProfit: null }
+  }
+  const brokers = { of: () => ({ market: () => ({ leastOf }) }) }
+  const worker = { ...services, worker: 'worker', clock: systemClock, brokers } as unknown as WorkerServices
+  assert.is(await fanOut(worker, new CopyPace(systemClock)), true)
+  assert.is(await changeLimitsOfCopies(worker), true)
+  assert.equal([asked, open], [2, []])
+  const [{ skipped_reason }] = await services.db('follows').where({ leader_id: leader.traderId })
+  assert.is(skipped_reason, 'LEADER_CLOSED')
+  assert.is(await changeLimitsOfCopies(worker), false)
 })
 
 const pacing = suite('the copies a worker sends at a time')

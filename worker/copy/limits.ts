@@ -10,14 +10,13 @@ import {
   takeLimitsToSet
 } from '../../db/copy/limits.ts'
 import { WORK } from '../../db/platform/bus.ts'
-import type { Job } from '../../db/platform/queue.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { refOf } from '../orders/terms.ts'
 import type { WatchedContract } from '../orders/watched.ts'
 import type { SeparateWork } from '../platform/separate-work.ts'
 import type { WorkerServices } from '../services.ts'
-import { leastOf } from './fanout.ts'
+import { takeWithLeast } from './least.ts'
 import { changedLimits } from './terms.ts'
 
 const PART = 200
@@ -60,20 +59,13 @@ function same(one: string | null, other: string | null): boolean {
   return one === null || other === null ? one === other : Number(one) === Number(other)
 }
 
-/**
- * Takes one job and has its part of a leader's copies follow the leader's limits; returns how many jobs were taken. As with
- * copying, the work shares the transaction of the fetch, and a failure is counted in one of its own.
- */
-export async function changeLimitsOfCopies(services: WorkerServices): Promise<number> {
-  const { db, queue, bus, log } = services
-  let job: Job<'copy.limits'> | undefined
-  try {
-    await db.transaction(async trx => {
-      ;[job] = await queue.fetch(trx, 'copy.limits', 1)
-      if (!job) return
-      const { orderId, after = '' } = job.data
-      // Before anything is locked that others wait for.
-      const least = await leastOf(services, await findLeading(trx, orderId))
+/** Takes one job and has its part of a leader's copies follow the leader's limits; returns whether there may be more. */
+export async function changeLimitsOfCopies(services: WorkerServices): Promise<boolean> {
+  const { queue, bus, log } = services
+  const more = await takeWithLeast(
+    services,
+    { name: 'copy.limits', failed: 'the limits of copies could not be changed' },
+    async (trx, { data: { orderId, after = '' } }, least) => {
       // Copying under way reads the old limits: its copies are there afterwards.
       await lockForClosing(trx, orderId)
       const leading = await findLeading(trx, orderId)
@@ -88,18 +80,11 @@ export async function changeLimitsOfCopies(services: WorkerServices): Promise<nu
       }
       const last = copies.at(-1)
       if (last && copies.length === PART) await queue.enqueue(trx, 'copy.limits', [{ orderId, after: last.followId }])
-      await queue.complete(trx, 'copy.limits', [job])
       if (copies.length > 0) log.info({ orderId, copies: copies.length }, 'the limits of copies follow their leader')
-    })
-  } catch (error) {
-    const failed = job
-    if (!failed) throw error
-    log.error({ err: error, ...failed.data, tries: failed.retryCount + 1 }, 'the limits of copies could not be changed')
-    await db.transaction(trx => queue.fail(trx, 'copy.limits', failed, error))
-  }
-  if (!job) return 0
-  bus.publish(WORK, 'copy.limits.set', 'new')
-  return 1
+    }
+  )
+  if (more) bus.publish(WORK, 'copy.limits.set', 'new')
+  return more
 }
 
 /** Begins to set the limits of open copies at the broker; returns of how many. What cannot be set now is tried again later. */
