@@ -29,8 +29,9 @@ export type Overdue = Pick<
 
 /**
  * Open orders past their contract's end by two minutes, and multiplier orders (which have no end) of accounts whose token
- * was refused; without those that were reported before. With `everyMinutes` above 0 each order is returned in one minute
- * of so many.
+ * was refused, or that nobody watches in a dialect that their partner has left: the token of the present one may not open
+ * them. Without those that were reported before. With `everyMinutes` above 0 each order is returned in one minute
+ * of so many. Where there are more than `limit`, none of them keeps another waiting for good.
  */
 export async function listOverdue(
   db: Db,
@@ -40,13 +41,13 @@ export async function listOverdue(
     db,
     `select o.id, o.kind, o.partner_id, o.broker_account_id, o.account_id, o.broker_order_id, o.buy_price, o.payout,
             o.multiplier, o.current_value, o.expiry_at, o.app_id, o.dialect, a.status = 'REJECTED' as refused
-       from orders o join broker_accounts a on a.id = o.broker_account_id
+       from orders o join broker_accounts a on a.id = o.broker_account_id join partners p on p.id = o.partner_id
       where o.phase = 'open' and o.opened_at < now() - interval '2 minutes'
-        and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and a.status = 'REJECTED'))
+        and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and (a.status = 'REJECTED' or o.dialect <> p.broker_dialect and o.lease_holder is null)))
         and not exists (select 1 from contract_breaks f where f.account_id = o.account_id
                          and f.broker_order_id = o.broker_order_id and f.kind = 'UNSETTLED')
         and (:everyMinutes = 0 or mod(floor(extract(epoch from now() - o.opened_at) / 60)::bigint, greatest(:everyMinutes, 1)) = 0)
-      order by o.broker_account_id, o.id limit :limit`,
+      order by random() limit :limit`,
     { everyMinutes, limit }
   )
 }

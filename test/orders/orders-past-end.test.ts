@@ -8,6 +8,7 @@ import { type BreakRecord, listBreaks } from '../../db/orders/reconciliation.ts'
 import { countPastEnd } from '../../db/orders/review.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
+import { reconcilePastEnd } from '../../worker/orders/past-end.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
@@ -159,6 +160,32 @@ reporting('reads the contract with another token of the same account where there
     assert.equal([found?.orderId, found?.details.tokenRefused], [order.id, true])
     assert.not.equal(found?.details.soldFor ?? null, null)
   }
+})
+
+reporting('reports a multiplier of a dialect that its partner has left, which the token of today does not open', async () => {
+  const elsewhere = dialect === 'v3' ? 'next' : 'v3'
+  const moved = await harness.makePartner()
+  const trader = await moved.makeTrader({ token: 'of-another-broker' })
+  const { order } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 }, trader)
+  assert.not((await listOverdue(db, { everyMinutes: 0, limit: 99 })).some(({ id }) => id === order.id))
+  await db('partners')
+    .where({ id: moved.partnerId })
+    .update({ broker_dialect: elsewhere, broker_app_id: appIds[elsewhere] })
+  await reconcilePastEnd(services, { everyMinutes: 0 })
+  const found = (await findingsOf(trader)).filter(({ orderId }) => orderId === order.id)
+  assert.equal(
+    found.map(({ kind, details }) => [kind, details.broker, details.tokenRefused]),
+    [['UNSETTLED', 'token refused', true]]
+  )
+})
+
+reporting('takes others the next time where there are more than can be looked up at once', async () => {
+  const orders = [await makeOpen(expired), await makeOpen(expired), await makeOpen(expired)]
+  const left = new Set(orders.map(({ order }) => order.id))
+  for (let round = 0; round < 200 && left.size > 0; round++)
+    for (const { id } of await listOverdue(db, { everyMinutes: 0, limit: 1 })) left.delete(id)
+  assert.is(left.size, 0)
+  for (const { trader } of orders) await db('orders').where({ account_id: trader.accountId }).delete()
 })
 
 reporting('takes each order in one minute of so many', async () => {
