@@ -48,10 +48,12 @@ life('names every phase that the schema allows, and no other', () => {
 })
 
 life('names guards that are taken out, and tests that exist', () => {
-  const known = new Set(guards.map(({ name }) => name))
+  const known = new Map(guards.map(guard => [guard.name, guard]))
   const tests = readdirSync(join(root, 'test'), { recursive: true }).map(file => basename(String(file)))
   for (const [number, , , guard = '', test = ''] of invariants) {
-    assert.ok(known.has(guard), `invariant ${number}: no guard is called "${guard}"`)
+    const taken = known.get(guard)
+    assert.ok(taken, `invariant ${number}: no guard is called "${guard}"`)
+    if ('test' in taken) assert.is(basename(taken.test), `${test.replaceAll('`', '')}.test.ts`, `invariant ${number}`)
     assert.ok(tests.includes(`${test.replaceAll('`', '')}.test.ts`), `invariant ${number}: no test ${test}`)
   }
 })

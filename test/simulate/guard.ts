@@ -61,6 +61,7 @@ export const files = {
   storing: 'db/orders/storing.ts',
   leases: 'db/orders/leases.ts',
   closing: 'worker/orders/closing.ts',
+  copyClosing: 'db/copy/closing.ts',
   contractLeases: 'worker/orders/contract-leases.ts',
   archiving: 'db/orders/archiving.ts',
   listing: 'db/orders/listing.ts',

@@ -8,6 +8,7 @@ const {
   archiving,
   claiming,
   contractLeases,
+  copyClosing,
   evidence,
   leases,
   listing,
@@ -213,6 +214,42 @@ const orderGuards: TestedGuard[] = [
     name: 'no copy is claimed whose follow was stopped or whose leader closed',
     edits: [edit(claiming, `and ${'$'}{unwantedOf('m')} is null`, '')],
     test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: 'a copy stays with the follower who stopped before its leader closed',
+    edits: [edit(copyClosing, `(f.status <> 'STOPPED' or `, '(f.id is not null or ')],
+    test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: 'a copy is closed whose leader sold before its follow was stopped',
+    edits: [edit(copyClosing, `coalesce(l.closed_at <= f.stopped_at - ${'$'}{CERTAINLY_BEFORE}, false)`, 'false')],
+    test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: 'a sale as close to the stop of a follow as clocks may differ by leaves the copy',
+    edits: [edit(copyClosing, ` - ${'$'}{CERTAINLY_BEFORE}`, '')],
+    test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: 'a copy is closed whose leader was known to have closed when its follow was stopped',
+    edits: [edit('db/copy/follows.ts', '  await closeWithLeader(trx, mine, { traderId, leaderId })\n', '')],
+    test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: 'a refusal in a session is about the token that the session was opened with',
+    edits: [
+      edit(
+        'worker/broker/transport/reconnecting.ts',
+        'if (error.rejected) error.tokenVersion = connection.tokenVersion',
+        ''
+      )
+    ],
+    test: 'test/traders/account-proof.test.ts'
+  },
+  {
+    name: 'an order that another worker took meanwhile is left to it',
+    edits: [edit(leases, 'else lease_holder in (select name from gone) end', 'else true end')],
+    test: 'test/orders/contract-leases.test.ts'
   },
   {
     name: "a copy's time to live begins with its leader's purchase",
