@@ -162,22 +162,25 @@ reporting('reads the contract with another token of the same account where there
   }
 })
 
-reporting('reports a multiplier of a dialect that its partner has left, which the token of today does not open', async () => {
-  const elsewhere = dialect === 'v3' ? 'next' : 'v3'
-  const moved = await harness.makePartner()
-  const trader = await moved.makeTrader({ token: 'of-another-broker' })
-  const { order } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 }, trader)
-  assert.not((await listOverdue(db, { everyMinutes: 0, limit: 99 })).some(({ id }) => id === order.id))
-  await db('partners')
-    .where({ id: moved.partnerId })
-    .update({ broker_dialect: elsewhere, broker_app_id: appIds[elsewhere] })
-  await reconcilePastEnd(services, { everyMinutes: 0 })
-  const found = (await findingsOf(trader)).filter(({ orderId }) => orderId === order.id)
-  assert.equal(
-    found.map(({ kind, details }) => [kind, details.broker, details.tokenRefused]),
-    [['UNSETTLED', 'token refused', true]]
-  )
-})
+reporting(
+  'reports a multiplier of a dialect that its partner has left, which the token of today does not open',
+  async () => {
+    const elsewhere = dialect === 'v3' ? 'next' : 'v3'
+    const moved = await harness.makePartner()
+    const trader = await moved.makeTrader({ token: 'of-another-broker' })
+    const { order } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 }, trader)
+    assert.not((await listOverdue(db, { everyMinutes: 0, limit: 99 })).some(({ id }) => id === order.id))
+    await db('partners')
+      .where({ id: moved.partnerId })
+      .update({ broker_dialect: elsewhere, broker_app_id: appIds[elsewhere] })
+    await reconcilePastEnd(services, { everyMinutes: 0 })
+    const found = (await findingsOf(trader)).filter(({ orderId }) => orderId === order.id)
+    assert.equal(
+      found.map(({ kind, details }) => [kind, details.broker, details.tokenRefused]),
+      [['UNSETTLED', 'token refused', true]]
+    )
+  }
+)
 
 reporting('takes others the next time where there are more than can be looked up at once', async () => {
   const orders = [await makeOpen(expired), await makeOpen(expired), await makeOpen(expired)]

@@ -18,7 +18,8 @@ export async function renewTokens(
   const { due, rejected, unreadable } = await takeRenewals(db, vault, AT_ONCE)
   for (const accountRowId of rejected) log.warn({ accountRowId }, 'the token of an account has expired')
   const { authUrl } = config.brokerNext
-  if (unreadable.length > 0) log.error({ accountRowIds: unreadable }, 'the refresh tokens of accounts cannot be decrypted')
+  if (unreadable.length > 0)
+    log.error({ accountRowIds: unreadable }, 'the refresh tokens of accounts cannot be decrypted')
   await Promise.all(due.map(renewal => renew(services, renewal, authUrl)))
   return due.length === AT_ONCE
 }
