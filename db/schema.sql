@@ -216,6 +216,7 @@ create table archive_months (
   orders bigint not null,
   dropped bigint default 0 not null,
   dropped_at timestamp with time zone,
+  dropped_until timestamp with time zone,
   constraint archive_months_pkey PRIMARY KEY (month)
 );
 
@@ -1644,6 +1645,7 @@ CREATE OR REPLACE FUNCTION drop_archive_month(month date, exported bigint, expor
 AS $function$
     declare
       found record;
+      until timestamptz;
     begin
       perform pg_advisory_xact_lock(hashtext('months of orders_archive'));
       if to_regclass(archive_partition(month)) is null then
@@ -1655,8 +1657,12 @@ AS $function$
       if found.orders <> exported or found.checksum <> exported_checksum then
         return false;
       end if;
+      execute format('select max(greatest(opened_at, closed_at)) from %I', archive_partition(month)) into until;
       execute format('drop table %I', archive_partition(month));
-      update archive_months a set orders = 0, dropped = a.dropped + exported, dropped_at = now() where a.month = drop_archive_month.month;
+      update archive_months a
+         set orders = 0, dropped = a.dropped + exported, dropped_at = now(),
+             dropped_until = greatest(a.dropped_until, until, drop_archive_month.month::timestamp at time zone 'UTC')
+       where a.month = drop_archive_month.month;
       return true;
     end $function$;
 CREATE OR REPLACE FUNCTION drop_day_partition(parent text, first date)

@@ -3,6 +3,7 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import {
+  countBesides,
   countLive,
   dropMonth,
   exportMonth,
@@ -113,6 +114,11 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
       if (await hasEvents(db, month))
         throw new CommandRefusal(
           `${month} has orders whose events are still kept (EVENT_DAYS); months before it were dropped.`
+        )
+      const besides = await countBesides(db, month, COUNTED)
+      if (besides > 0)
+        throw new CommandRefusal(
+          `${besides} orders that are not at their end were bought before the last order of ${month} ended: their ends would be added to sums from which the orders of ${month} were missing; months before it were dropped.`
         )
       note(`exporting ${month}`)
       const file = (ending: 'csv' | 'jsonl') => ({ format: ending, file: join(directory, `orders-${month}.${ending}`) })

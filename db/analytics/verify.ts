@@ -1,5 +1,4 @@
 // Whether the sums of analytics are those of the orders: computed anew from all of them, in one snapshot.
-import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { closesKey, closesOfClosed, lists } from './closes.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
@@ -58,10 +57,8 @@ export async function findAnalyticsDifferences(
   )
 }
 
-// What was dropped of the archive is in the sums alone. It ended so long before that, and within a year of its month: no contract has
-// a longer duration, and a multiplier hardly lasts so long.
-const COMPARABLE = `(select least((max(dropped_at) at time zone 'UTC')::date - ${ARCHIVE_LEAST_DAYS - 1}, (max(month) + interval '13 months')::date + 1)
-     from archive_months where dropped > 0)`
+// What was dropped of the archive is in the sums alone.
+const COMPARABLE = `(select (max(dropped_until) at time zone 'UTC')::date + 1 from archive_months)`
 
 const span = `span as materialized (
   select first_day, :to::date as last_day, first_day::timestamp at time zone 'UTC' as f,

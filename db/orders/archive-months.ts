@@ -130,6 +130,29 @@ export async function countLive(db: Db, month: string, most: number): Promise<nu
   return found?.orders ?? 0
 }
 
+/**
+ * How many orders that are not at their end may still change sums in which contracts of the month are, counted up to `most`: they were sent
+ * no later than on the day on which the last of these ended. What is added up anew is added up from the orders there are.
+ */
+export async function countBesides(db: Db, month: string, most: number): Promise<number> {
+  const [found] = await rows<{ orders: number }>(
+    db,
+    `with last as materialized (
+       select date_trunc('day', max(greatest(opened_at, closed_at)), 'UTC') + interval '1 day' as at
+         from orders_archive where created_at >= :from and created_at < :to
+     )
+     select count(*)::int as orders
+       from (select from last cross join partners p cross join lateral (
+               select from orders
+                where partner_id = p.id and status in ('PENDING', 'OPEN') and phase in ('sending', 'review', 'open')
+                  and created_at < last.at + interval '1 day' and coalesce(opened_at, sent_at) < last.at
+                limit :most) o
+              limit :most) o`,
+    { ...boundsOf(month), most }
+  )
+  return found?.orders ?? 0
+}
+
 /** Whether the event log still has events of the month's orders: they are shown from the orders. */
 export async function hasEvents(db: Db, month: string): Promise<boolean> {
   const [found] = await rows<{ some: boolean }>(

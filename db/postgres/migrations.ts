@@ -78,7 +78,8 @@ export const migrations: readonly string[] = [
   '0096_opened_as_it_was',
   '0097_replay_windows',
   '0098_events_in_any_locale',
-  '0099_stopped_follows'
+  '0099_stopped_follows',
+  '0105_dropped_until'
 ]
 
 /** The encoding that the database needs. */

@@ -7,6 +7,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { writeExport } from '../../cli/orders/archive-files.ts'
+import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { dropMonth, ExportSum, exportMonth, readUnmoved } from '../../db/orders/archive-months.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { archiveDue, paceBeside } from '../../worker/orders/archiving.ts'
@@ -243,6 +244,67 @@ archive('drops no month that differs from its export, or whose events are kept',
   assert.is(refused.exitCode, 1)
   assert.match(refused.stderr, /events/)
   assert.is((await db('orders_archive').count('* as count'))[0]?.count, orders)
+})
+
+const multiplier = {
+  kind: 'MULTIPLIER',
+  direction: 'up',
+  multiplier: 100,
+  contract_type: null,
+  duration: null,
+  duration_unit: null
+}
+
+archive(
+  'keeps the sums of what it drops, however late that ended, whatever is verified and repaired afterwards',
+  async () => {
+    // Of later months nothing was dropped.
+    await db('archive_months').where({ orders: 0 }).delete()
+    const own = await harness.makePartner()
+    await insertOldOrder(db, await own.makeTrader(), { at: monthsAgo(16), ...multiplier, closed_at: daysAgo(70) })
+    const addUp = async () => {
+      while (await addUpAnalytics(db));
+    }
+    const sums = () =>
+      rows(
+        db,
+        `select quarter, grouping_by, contracts, traders_pnl from analytics_quarters where partner_id = :partnerId
+        union all select day::timestamptz, trader_id, trades, pnl from analytics_trader_days where partner_id = :partnerId order by 1, 2`,
+        { partnerId: own.partnerId }
+      )
+    await addUp()
+    const before = await sums()
+    assert.ok(before.length > 1)
+    await archiveDue(services)
+    const dropped = await run('drop', '--before', monthOf(monthsAgo(15)), '--directory', directory, '--yes', '--json')
+    assert.equal([dropped.exitCode, dropped.json.data.length], [0, 1], dropped.stderr)
+    const { exitCode, stderr, json } = await operator(env, 'analytics', 'verify', '--days', '100', '--repair', '--json')
+    assert.equal([exitCode, json.found], [0, []], stderr)
+    await addUp()
+    assert.equal(await sums(), before)
+  }
+)
+
+archive('drops no month whose sums an order may change that is not at its end', async () => {
+  const own = await harness.makePartner()
+  const trader = await own.makeTrader()
+  const next = new Date(`${monthOf(monthsAgo(12))}-01T00:00:00Z`)
+  const month = monthOf(monthsAgo(13))
+  const after = (seconds: number) => new Date(next.getTime() + 1000 * seconds)
+  await insertOldOrder(db, trader, { at: after(-1), opened_at: after(1), closed_at: after(2) })
+  const open = { ...multiplier, phase: 'open', pnl: null, closed_at: null }
+  const running = await insertOldOrder(db, trader, { at: after(5), ...open })
+  // Later ones change other days.
+  await insertOldOrder(db, trader, { at: after(86_400), ...open })
+  await archiveDue(services)
+  const place = await mkdtemp(join(tmpdir(), 'archive-'))
+  const drop = () => run('drop', '--before', monthOf(next), '--directory', place, '--yes', '--json')
+  const refused = await drop()
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, new RegExp(`^1 orders that are not at their end .* the last order of ${month} ended`))
+  await db('orders').where({ id: running }).update({ phase: 'closed', pnl: 1, closed_at: new Date() })
+  const { exitCode, stderr, json } = await drop()
+  assert.equal([exitCode, json?.data[0].orders], [0, 1], stderr)
 })
 
 archive.after(closeAll)
