@@ -248,6 +248,7 @@ create table audit_log (
   constraint audit_log_seq UNIQUE (seq)
 );
 CREATE INDEX audit_log_at ON audit_log USING btree (at DESC);
+CREATE INDEX audit_log_target ON audit_log USING btree (target, id DESC) WHERE (target IS NOT NULL);
 CREATE TRIGGER chain BEFORE INSERT ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_chain();
 CREATE TRIGGER no_change BEFORE DELETE OR UPDATE ON audit_log FOR EACH ROW EXECUTE FUNCTION audit_refuse();
 CREATE TRIGGER no_truncate BEFORE TRUNCATE ON audit_log FOR EACH STATEMENT EXECUTE FUNCTION audit_refuse();

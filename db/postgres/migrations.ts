@@ -79,7 +79,8 @@ export const migrations: readonly string[] = [
   '0097_replay_windows',
   '0098_events_in_any_locale',
   '0099_stopped_follows',
-  '0105_dropped_until'
+  '0105_dropped_until',
+  '0106_audit_targets'
 ]
 
 /** The encoding that the database needs. */

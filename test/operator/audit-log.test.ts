@@ -1,8 +1,9 @@
 // The operators' log: it only grows, and its chain shows what somebody changed who got past that.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { recordAudit, verifyAudit } from '../../db/platform/audit.ts'
+import { listAudit, recordAudit, verifyAudit } from '../../db/platform/audit.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
+import { rowsRead } from '../support/rows-read.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -72,6 +73,22 @@ chaining('shows a line that was changed, taken out or put in behind its triggers
     end $$`
   assert.match(await tamper(forged), line(8))
   assert.is((await verifyAudit(db)).broken, null)
+})
+
+chaining('is read about one target without the lines about others', async () => {
+  for (const count of [2, 2000, 1])
+    await db.raw(
+      `insert into audit_log (id, actor, action, target)
+       select 'aud_' || replace(cast(gen_random_uuid() as text), '-', ''), 'cli:test', 'test.write', ? from generate_series(1, ?)`,
+      [count > 2 ? 'often' : 'seldom', count]
+    )
+  await db.raw('analyze audit_log')
+  const read = await rowsRead(db, 'audit_log', async trx => {
+    const { data, nextCursor } = await listAudit(trx, { limit: 2, target: 'seldom' })
+    const rest = await listAudit(trx, { limit: 2, target: 'seldom', cursor: nextCursor as string })
+    assert.equal([data.length, rest.data.length, rest.nextCursor], [2, 1, null])
+  })
+  assert.ok(read < 20, `${read} lines read`)
 })
 
 chaining.after(closeAll)
