@@ -24,16 +24,19 @@ export async function listReviews(
   db: Db,
   { botId, party, page, limit }: { botId: string; party: MarketParty; page: number; limit: number }
 ): Promise<{ reviews: ReviewRow[]; total: number }> {
-  const { rating_count: total } = await getVisibleBot(db, botId, party)
-  const offset = (page - 1) * limit
-  if (offset >= total) return { reviews: [], total }
-  const reviews = await rows<ReviewRow>(
+  await getVisibleBot(db, botId, party)
+  // One statement, so that a page and the number of all are of one snapshot.
+  const found = await rows<ReviewRow & { total: number }>(
     db,
-    `select ${columns} from marketplace_reviews r where r.bot_id = :botId
-      order by r.created_at desc, r.id desc limit :limit offset :offset`,
-    { botId, limit, offset }
+    `select b.rating_count as total, page.*
+       from marketplace_bots b
+       left join (select ${columns} from marketplace_reviews r where r.bot_id = :botId
+                   order by r.created_at desc, r.id desc limit :limit offset :offset) page on true
+      where b.id = :botId order by page.created_at desc, page.id desc`,
+    { botId, limit, offset: (page - 1) * limit }
   )
-  return { reviews, total }
+  const reviews = found.flatMap(({ total: _total, ...row }) => (row.id === null ? [] : [row]))
+  return { reviews, total: found[0]?.total ?? 0 }
 }
 
 /** Writes the party's review. Throws NOT_FOUND, or CONFLICT for a party that neither bought nor subscribes. */

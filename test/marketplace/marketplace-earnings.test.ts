@@ -7,10 +7,9 @@ import { purchaseBot } from '../../api/marketplace/sales.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { purchaseBot as buy } from '../../db/marketplace/sales.ts'
 import { approvePayout, markPayoutPaid, rejectPayout, requestPayout as requestOf } from '../../db/money/payouts.ts'
-import type { Db } from '../../db/postgres/connection.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { books, draft, fund, makeBot } from '../support/marketplace-makers.ts'
-import { until } from '../support/until.ts'
+import { readBeside } from '../support/read-beside.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -143,29 +142,15 @@ earnings('go below zero by a refund, and are repaid by later sales', async () =>
   assert.is((await creator.call(getCreatorEarnings)).body.availableUsd, 0.8)
 })
 
-/** What `read` returns when `change` commits while the statement that reads this table waits for it. */
-async function readBeside<T>(table: string, read: () => Promise<T>, change: (trx: Db) => Promise<unknown>): Promise<T> {
-  const trx = await db.transaction()
-  await trx.raw('lock table ?? in access exclusive mode', [table])
-  const reading = read()
-  await until('the reader waits', async () => {
-    const waiting = await trx.raw('select from pg_locks where relation = cast(? as regclass) and not granted', [table])
-    return waiting.rows.length > 0
-  })
-  await change(trx).finally(() => trx.commit())
-  return reading
-}
-
 earnings('are those of the bots beside them, also while one is sold', async () => {
   const { creator, botId } = await creatorOf(100)
   const buyer = await harness.makePartner()
   await fund(harness, buyer, '100')
   const party = { partnerId: buyer.partnerId, partyId: buyer.partnerId, test: false }
-  const { body } = await readBeside(
-    'marketplace_bots',
-    () => creator.call(getCreatorEarnings),
-    trx => buy(trx, party, { botId, feePct: '20' })
-  )
+  const { body } = await readBeside(db, 'marketplace_bots', {
+    read: () => creator.call(getCreatorEarnings),
+    change: trx => buy(trx, party, { botId, feePct: '20' })
+  })
   assert.is(body.availableUsd, body.bots[0].netUsd)
 })
 
@@ -174,11 +159,10 @@ const list = suite('GET /v1/marketplace/creator/payouts')
 list('has a total that is of its page, also while another is requested', async () => {
   const { creator } = await creatorOf(100)
   const { partnerId } = creator
-  const { body } = await readBeside(
-    'traders',
-    () => creator.call(listPayouts),
-    trx => requestOf(trx, { partnerId, amountUsd: '1', destinationAddress })
-  )
+  const { body } = await readBeside(db, 'traders', {
+    read: () => creator.call(listPayouts),
+    change: trx => requestOf(trx, { partnerId, amountUsd: '1', destinationAddress })
+  })
   assert.is(body.data.length, body.total)
 })
 

@@ -11,8 +11,10 @@ import {
 } from '../../api/marketplace/creator.ts'
 import { getMarketplaceBot, listBotReviews, listMarketplaceBots, reviewBot } from '../../api/marketplace/listings.ts'
 import { cancelSubscription, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { saveReview } from '../../db/marketplace/reviews.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { draft, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
+import { readBeside } from '../support/read-beside.ts'
 
 const harness = await openHarness()
 const creator = await harness.makePartner({ name: 'Acme' })
@@ -235,6 +237,18 @@ reviews('make the average, one for each party, the newest replacing the one befo
     ]
   )
   assert.is((await one.call(listBotReviews, { ...of(botId), query: { limit: 2, page: 2 } })).body.data[0].rating, 4)
+})
+
+reviews('are as many as their total says, also while another is written', async () => {
+  const botId = await makeBot(creator, { oneTimePriceUsd: 0 })
+  const [one, two] = [await owner(botId), await owner(botId)]
+  await one.call(reviewBot, { ...of(botId), body: { rating: 1 } })
+  const party = { partnerId: two.partnerId, partyId: two.partnerId, test: false }
+  const { body } = await readBeside(harness.services.db, 'marketplace_reviews', {
+    read: () => one.call(listBotReviews, of(botId)),
+    change: trx => saveReview(trx, party, { botId, rating: 5, comment: null })
+  })
+  assert.is(body.data.length, body.total)
 })
 
 reviews('count once when one party sends two at the same time', async () => {
