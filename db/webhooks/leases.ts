@@ -20,7 +20,7 @@ export interface HeldRow {
   gaps: number[]
   failures: number
   last_error: string | null
-  /** Time since the first of an unbroken series of failures, ms; null without any. */
+  /** Time since the first of an unbroken series of failures, or since the partner is in good standing again, ms; null without any. */
   failing_ms: number | null
   /** For how long nothing is to be sent, ms from now; 0 or less: now. */
   paused_ms: number
@@ -35,6 +35,9 @@ const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::floa
 const ALIVE = `exists (select 1 from webhook_senders s where s.worker = e.worker and s.lease_until > clock_timestamp())`
 // What no one may read is not sent, either: it is when the partner is in good standing again.
 const IN_STANDING = `exists (select 1 from partners p where p.id = e.partner_id and p.suspended_at is null and p.plan_active)`
+
+// Nothing is tried while the partner is not in good standing, so that time is not one of failures.
+const FAILING_SINCE = `greatest(e.failing_since, (select p.active_since from partners p where p.id = e.partner_id))`
 
 /** Renews the worker's lease. */
 export async function renewSender(db: Db, worker: string, leaseMs: number): Promise<void> {
@@ -83,7 +86,7 @@ export async function takeEndpoints(
      update webhook_endpoints e set worker = :worker, lease = e.lease + 1 from due where e.id = due.id
      returning e.id, e.partner_id, e.url, e.types, e.secret_key_id, e.secret_sealed, e.old_key_id, e.old_sealed,
        ${ms('e.old_until - clock_timestamp()')} as old_ms, e.position, e.day - ${DAY_ZERO} as day, e.gaps::text[]::float8[] as gaps,
-       e.failures, e.last_error, ${ms('clock_timestamp() - e.failing_since')} as failing_ms,
+       e.failures, e.last_error, case when e.failing_since is not null then ${ms(`clock_timestamp() - ${FAILING_SINCE}`)} end as failing_ms,
        coalesce(${ms('e.paused_until - clock_timestamp()')}, 0) as paused_ms, e.missed, e.lease, e.version`,
     { worker, limit, partnerIds: partnerIds && [...partnerIds], endpointId }
   )

@@ -316,6 +316,36 @@ faults(
   }
 )
 
+faults('days in which the partner was suspended do not count among the five of nothing but failures', async () => {
+  const { partner, webhookId, row } = await refusing(500)
+  const failures = async () => (await row().first('failures')).failures
+  await partner.makeTrader()
+  await until('a failure', async () => (await failures()) > 0, WAIT_MS)
+  const suspended = await operator(
+    harness.env,
+    'partners',
+    'suspend',
+    partner.partnerId,
+    '--reason',
+    'a while',
+    '--yes'
+  )
+  assert.is(suspended.exitCode, 0, suspended.stderr)
+  await until('no worker to hold it', async () => (await row().first('worker')).worker === null, WAIT_MS)
+  // As six days later.
+  const [{ failing_since: since }] = await row()
+    .update({ failing_since: db.raw(`failing_since - interval '6 days'`) })
+    .returning('failing_since')
+  const before = await failures()
+  const resumed = await operator(harness.env, 'partners', 'resume', partner.partnerId)
+  assert.is(resumed.exitCode, 0, resumed.stderr)
+  await partner.makeTrader()
+  await until('one more failure', async () => (await failures()) > before, WAIT_MS)
+  const { status, failingSince } = await shown(partner, webhookId)
+  assert.not.equal(status, 'DISABLED')
+  assert.is(failingSince, since.toISOString())
+})
+
 faults(
   'an endpoint of which nothing but failures came for five days is disabled, and other readers get to know',
   async () => {
