@@ -165,6 +165,9 @@ authorising('opens demo and real accounts by the form of the token', async () =>
   const real = (await socket.call({ authorize: 'sim-CR9100002-poor-EUR' })).authorize
   assert.equal([real.is_virtual, real.balance, real.currency], [0, 1, 'EUR'])
   assert.is((await socket.call({ balance: 1 })).balance.loginid, 'CR9100002')
+  const other = (await socket.call({ authorize: 'sim-CR9100003-BTC' })).authorize
+  assert.equal(other.local_currencies, { BTC: { fractional_digits: 8 } })
+  assert.is(other.account_list[0].currency_type, 'crypto')
 })
 
 authorising('a read-only token reads and does not trade', async () => {

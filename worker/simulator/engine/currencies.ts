@@ -26,6 +26,11 @@ export function digitsOf(currency: string): number {
   return isCurrency(currency) ? known[currency].digits : 2
 }
 
+/** The broker's word for the kind of currency. */
+export function currencyType(currency: string): 'crypto' | 'fiat' {
+  return currency === 'BTC' ? 'crypto' : 'fiat'
+}
+
 /** An amount as whole smallest units, rounded; undefined where it has more decimals than the currency. */
 export function toUnits(amount: number, currency: string): number | undefined {
   const digits = digitsOf(currency)

@@ -1,7 +1,7 @@
 // Calls about accounts: identity, balances and portfolios, transactions.
 import type { Grant } from '../engine/accounts.ts'
 import { longcodeOf, printBarrier } from '../engine/contracts.ts'
-import { toAmount } from '../engine/currencies.ts'
+import { currencyType, digitsOf, toAmount } from '../engine/currencies.ts'
 import type { AppId, Row, SimulatedAccount, SimulatedContract } from '../engine/records.ts'
 import { V3Error } from './errors.ts'
 import type { CallRequest, Handler } from './v3.ts'
@@ -35,7 +35,7 @@ function presentGrant({ account, scopes }: Grant, all: Grant[]): Record<string, 
     landing_company_fullname: 'Simulated Broker',
     landing_company_name: account.isVirtual ? 'virtual' : 'svg',
     linked_to: [],
-    local_currencies: { [account.currency]: { fractional_digits: 2 } },
+    local_currencies: { [account.currency]: { fractional_digits: digitsOf(account.currency) } },
     loginid: account.loginid,
     preferred_language: 'EN',
     scopes: [...scopes],
@@ -51,7 +51,7 @@ export function presentListed(account: SimulatedAccount): Record<string, unknown
     account_type: 'binary',
     created_at: seconds(account.createdMs),
     currency: account.currency,
-    currency_type: 'fiat',
+    currency_type: currencyType(account.currency),
     is_disabled: account.disabled ? 1 : 0,
     is_virtual: account.isVirtual ? 1 : 0,
     landing_company_name: account.isVirtual ? 'virtual' : 'svg',

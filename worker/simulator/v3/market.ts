@@ -1,5 +1,5 @@
 // Calls about prices, live and past, and about the broker itself. What is traded is in catalogue.ts.
-import { currencies, digitsOf } from '../engine/currencies.ts'
+import { currencies, currencyType, digitsOf } from '../engine/currencies.ts'
 import type { MarketTick } from '../engine/market.ts'
 import type { CallClass } from '../engine/quota.ts'
 import type { SimulatedSymbol } from '../engine/symbols.ts'
@@ -77,7 +77,7 @@ function currencyConfig(name: string): Record<string, unknown> {
     name,
     stake_default: 10,
     transfer_between_accounts: { fees: {}, limits: null },
-    type: name === 'BTC' ? 'crypto' : 'fiat'
+    type: currencyType(name)
   }
 }
 
