@@ -15,7 +15,7 @@ import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, frontOf } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
-import { symbolOf } from '../support/market-stage.ts'
+import { holdPrice } from '../support/market-stage.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -289,10 +289,8 @@ scaling('are at least what the broker states in its quote for this asset', async
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader, { riskPct: 1 })
   const terms = { asset: '1HZ25V', multiplier: 160, stake: 100, stopLoss: 10, takeProfit: 10 }
-  // A market that moves would end the leader's contract within seconds, and its copies with it.
-  const { market } = simulator.engine
-  const symbol = symbolOf(terms.asset)
-  market.script(symbol, Array(10_000).fill(market.latest(symbol).quote))
+  // Its end would be that of its copies.
+  holdPrice(simulator.engine, terms.asset)
   const { orderId } = (await placeMultiplier(leader, terms)).body
   const copy = await copyOf(follower, { orderId })
   assert.equal([copy.stake, copy.raisedToMinimum], [2.5, true])

@@ -11,6 +11,7 @@ import { markUnsettled, unmarkUnsettled } from '../../db/orders/review.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { holdPrice } from '../support/market-stage.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { readAll, sequenceAll } from './reading.ts'
@@ -18,7 +19,7 @@ import { readAll, sequenceAll } from './reading.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 22, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
 // The sequencer runs by itself after what changes orders: its slow clock does not come up.
-const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '3000', SWEEP_MS: '30000' } })
+const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '30000', SWEEP_MS: '30000' } })
 const { db } = harness.services
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
@@ -73,6 +74,7 @@ orders('are the same for a contract that is sold, and for a multiplier', async (
   assert.equal(typesOf(await eventsOf(traderExternalId, 1)), ['order.opened'])
   await partner.call(closeOrder, { params: { id: body.orderId } })
   assert.equal(typesOf(await eventsOf(traderExternalId, 2)), ['order.opened', 'order.closed'])
+  holdPrice(simulator.engine)
   const multiplier = await partner.call(placeMultiplierOrder, {
     body: { traderExternalId, clientOrderId: randomUUID(), asset: 'R_100', direction: 'up', stake: 10, multiplier: 100 }
   })
@@ -84,6 +86,7 @@ orders('are the same for a contract that is sold, and for a multiplier', async (
 
 orders('keep what was known at their moment, whatever is known of the contract later', async () => {
   const { traderExternalId } = await partner.makeTrader()
+  holdPrice(simulator.engine)
   const multiplier = {
     traderExternalId,
     asset: 'R_100',

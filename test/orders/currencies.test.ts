@@ -12,6 +12,7 @@ import type { Effect } from '../../worker/simulator/effects.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { holdPrice } from '../support/market-stage.ts'
 import { startTestWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
@@ -19,7 +20,7 @@ onClose(() => simulator.close())
 const harness = await openHarness({
   env: {
     ...brokerEnv(simulator),
-    ORDER_TTL_MS: '4000',
+    ORDER_TTL_MS: '30000',
     RECONCILE_AFTER_MS: '1000',
     BROKER_ANSWER_TIMEOUT_MS: '700',
     SWEEP_MS: '250'
@@ -85,6 +86,7 @@ if (v3) {
   placing('leaves the limits of a multiplier order in the currency of the account', async () => {
     const trader = await makeTrader('EUR')
     const { traderExternalId } = trader
+    holdPrice(simulator.engine)
     const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 4, takeProfit: 20 }
     const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
     const response = await partner.call(placeMultiplierOrder, { body })

@@ -16,7 +16,7 @@ const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', tim
 onClose(() => simulator.close())
 const env = {
   ...brokerEnv(simulator),
-  ORDER_TTL_MS: '3000',
+  ORDER_TTL_MS: '30000',
   RECONCILE_AFTER_MS: '1500',
   PERMIT_MS: '1000',
   SWEEP_MS: '200'

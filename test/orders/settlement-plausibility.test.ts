@@ -16,6 +16,7 @@ import type { StateRule } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { holdPrice } from '../support/market-stage.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -156,6 +157,7 @@ const placeOption = ({ traderExternalId }: TestTrader) =>
     }
   })
 const placeMultiplier = ({ traderExternalId }: TestTrader) => {
+  holdPrice(simulator.engine)
   const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100 }
   return partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId: randomUUID(), ...terms } })
 }

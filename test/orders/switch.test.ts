@@ -17,6 +17,7 @@ import {
   type TestTrader,
   until
 } from '../support/harness.ts'
+import { holdPrice } from '../support/market-stage.ts'
 import { operator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -94,16 +95,16 @@ for (const from of dialects) {
     await setBroker(partner.partnerId, from, appIds[from])
     const [timed, doubted, held] = await Promise.all([partner.makeTrader(), partner.makeTrader(), partner.makeTrader()])
     // Long enough to be open when the partner has switched, on a busy machine as well.
-    const { body: open } = await partner.call(placeBinaryOrder, {
-      body: order(timed, { duration: 2, durationUnit: 'm' })
-    })
+    const long = { duration: 2, durationUnit: 'm' }
+    holdPrice(simulator.engine)
+    const { body: open } = await partner.call(placeBinaryOrder, { body: order(timed, long) })
     assert.is(open.status, 'OPEN', JSON.stringify(open))
     const { body: multiplier } = await partner.call(placeMultiplierOrder, {
       body: { ...order(held), direction: 'up', stake: 10, multiplier: 100, asset: 'R_100' }
     })
     assert.is(multiplier.status, 'OPEN', JSON.stringify(multiplier))
     simulator.faults.add({ effect: 'mute', call: 'buy', loginid: doubted.accountId, times: 1 })
-    const response = partner.call(placeBinaryOrder, { body: order(doubted) })
+    const response = partner.call(placeBinaryOrder, { body: order(doubted, long) })
     await until('the contract in doubt', () => contractsOf(doubted)[0])
 
     const { unfinishedElsewhere, brokerDialect } = await setBroker(partner.partnerId, to, appIds[to])

@@ -49,6 +49,17 @@ export function symbolOf(code: string): SimulatedSymbol {
   return symbols.get(code) as SimulatedSymbol
 }
 
+const STILL_TICKS = 10_000
+
+/**
+ * Keeps the price of a symbol where it is for so many ticks: at ticks of milliseconds it reaches the limits of a multiplier within
+ * seconds, which a busy machine needs to get to what a test does with the contract.
+ */
+export function holdPrice({ market }: Pick<Engine, 'market'>, code = 'R_100'): void {
+  const symbol = symbolOf(code)
+  market.script(symbol, Array(STILL_TICKS).fill(market.latest(symbol).quote))
+}
+
 /** The reason with which `run` is refused. */
 export function refusal(run: () => unknown): string {
   try {
