@@ -2,6 +2,8 @@
 
 import {
   cancelSubscription as cancel,
+  hasPurchase,
+  hasSubscription,
   listPurchases,
   listSubscriptions,
   presentPurchase,
@@ -9,7 +11,7 @@ import {
   purchaseBot as purchase,
   subscribeToBot as subscribe
 } from '../../db/marketplace/sales.ts'
-import { requireRoom } from '../../db/platform/bounds.ts'
+import { requireRoomUnless } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../../schemas/marketplace/sales.ts'
 import type { Operation } from '../operation.ts'
@@ -46,7 +48,8 @@ export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
   async handle(request, { db, config }) {
     const sale = { ...saleOf(request), feePct: config.marketplaceFeePct }
     const party = partyOf(request)
-    await requireRoom(db, 'purchases', party.partnerId)
+    const { partnerId, partyId } = party
+    await requireRoomUnless(db, 'purchases', partnerId, () => hasPurchase(db, partyId, sale.botId))
     return presentPurchase(await db.transaction(trx => purchase(trx, party, sale)))
   }
 }
@@ -70,7 +73,8 @@ export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
   async handle(request, { db, config }) {
     const sale = { ...saleOf(request), feePct: config.marketplaceFeePct }
     const party = partyOf(request)
-    await requireRoom(db, 'subscriptions', party.partyId)
+    const { partyId } = party
+    await requireRoomUnless(db, 'subscriptions', partyId, () => hasSubscription(db, partyId, sale.botId))
     return presentSubscription(await db.transaction(trx => subscribe(trx, party, sale)))
   }
 }

@@ -53,14 +53,14 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       tokenExpiresAt === undefined ? undefined : readInstant(tokenExpiresAt, `/body/accounts/${index}/tokenExpiresAt`)
     )
     return db.transaction(async trx => {
-      const { traderId, connectedAt } = await upsertTrader(trx, {
+      const { traderId, created } = await upsertTrader(trx, {
         partnerId: partner.partnerId,
         externalId: body.traderExternalId,
         email: body.email ?? null,
         name: body.name ?? null
       })
-      // A trader that is connected already may always renew its tokens.
-      if (!connectedAt) await requireRoom(trx, 'traders', partner.partnerId)
+      // A trader that is there already needs no more room: it signed up, or renews its tokens.
+      if (created) await requireRoom(trx, 'traders', partner.partnerId)
       const accounts: AccountRecord[] = []
       let added = false
       for (const [index, { accountId, accountMode, currency, token, refreshToken }] of body.accounts.entries()) {

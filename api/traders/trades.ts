@@ -1,6 +1,6 @@
 // Trade records: partners report trades made elsewhere, and read them back.
-import { requireRoom } from '../../db/platform/bounds.ts'
-import { collectTrade as collect, listTrades, type StoredTrade } from '../../db/traders/trades.ts'
+import { requireRoomUnless } from '../../db/platform/bounds.ts'
+import { collectTrade as collect, hasTrade, listTrades, type StoredTrade } from '../../db/traders/trades.ts'
 import { checkFreeform } from '../../schemas/fields/freeform.ts'
 import {
   CollectedTrade,
@@ -27,9 +27,10 @@ export const collectTrade: Operation<{ body: TradeRecord }> = {
   errors: [],
   async handle({ partner, body }, { db }): Promise<CollectedTrade> {
     if (body.metadata) checkFreeform(body.metadata, '/body/metadata')
-    await requireRoom(db, 'trades', partner.partnerId)
+    const { partnerId } = partner
+    await requireRoomUnless(db, 'trades', partnerId, () => hasTrade(db, partnerId, body.broker_contract_id))
     const { tradeId, duplicate, collectedAt } = await collect(db, {
-      partnerId: partner.partnerId,
+      partnerId,
       brokerContractId: body.broker_contract_id,
       clientBrokerLoginid: body.client_broker_loginid,
       contractType: body.contract_type,

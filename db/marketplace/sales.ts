@@ -141,6 +141,26 @@ export async function purchaseBot(
   return purchase
 }
 
+/** Whether the party has bought the bot, and it was not paid back. */
+export async function hasPurchase(db: Db, partyId: string, botId: string): Promise<boolean> {
+  const found = await rows(
+    db,
+    `select from marketplace_purchases where bot_id = :botId and party_id = :partyId and status = 'COMPLETED'`,
+    { partyId, botId }
+  )
+  return found.length > 0
+}
+
+/** Whether the party subscribes to the bot. */
+export async function hasSubscription(db: Db, partyId: string, botId: string): Promise<boolean> {
+  const found = await rows(
+    db,
+    `select from marketplace_subscriptions where bot_id = :botId and party_id = :partyId and status <> 'CANCELED'`,
+    { partyId, botId }
+  )
+  return found.length > 0
+}
+
 /** The side a record is looked for on; both where it is left out, for the operator. */
 interface OnSide {
   test?: boolean

@@ -141,6 +141,20 @@ export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes 
     throw refusal({ what: `bytes of ${bound.what}` }, bound.bytes)
 }
 
+/** As requireRoom; without room it passes also where `exists` finds the record that a repeat returns, so that none is made. */
+export async function requireRoomUnless(
+  db: Db,
+  kind: BoundKind,
+  owner: string,
+  exists: () => Promise<boolean>
+): Promise<void> {
+  try {
+    await requireRoom(db, kind, owner)
+  } catch (error) {
+    if (!(error instanceof ApiError) || !(await exists())) throw error
+  }
+}
+
 function refusal({ what }: { what: string }, limit: number): ApiError {
   return new ApiError('LIMIT_REACHED', `The limit of ${limit} ${what} is reached.`, { extras: { limit } })
 }

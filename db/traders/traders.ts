@@ -34,8 +34,8 @@ export async function getTrader(db: Db, partnerId: string, externalId: string): 
 export async function upsertTrader(
   trx: Db,
   trader: { partnerId: string; externalId: string; email: string | null; name: string | null }
-): Promise<TraderRecord> {
-  const [row] = await rows<TraderRecord>(
+): Promise<TraderRecord & { created: boolean }> {
+  const [row] = await rows<TraderRecord & { created: boolean }>(
     trx,
     `insert into traders (id, partner_id, external_id, email, name)
      values (:id, :partnerId, :externalId, :email, :name)
@@ -43,10 +43,10 @@ export async function upsertTrader(
        set email = case when traders.password_hash is null then coalesce(excluded.email, traders.email)
                         else traders.email end,
            name = coalesce(excluded.name, traders.name)
-     returning ${columns}`,
+     returning ${columns}, xmax = 0 as created`,
     { id: newId('trader'), ...trader }
   )
-  return row as TraderRecord
+  return row as TraderRecord & { created: boolean }
 }
 
 /** A trader who signed up. */

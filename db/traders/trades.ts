@@ -47,6 +47,16 @@ export async function collectTrade(
   return { tradeId: known.id, collectedAt: known.collected_at, duplicate: true }
 }
 
+/** Whether the partner has a record of the contract. */
+export async function hasTrade(db: Db, partnerId: string, brokerContractId: string): Promise<boolean> {
+  const found = await rows(
+    db,
+    'select from trade_records where partner_id = :partnerId and broker_contract_id = :brokerContractId',
+    { partnerId, brokerContractId }
+  )
+  return found.length > 0
+}
+
 /** The partner's records, the newest trade first. */
 export function listTrades(db: Db, { partnerId, limit }: { partnerId: string; limit: number }): Promise<StoredTrade[]> {
   return rows<StoredTrade>(

@@ -282,6 +282,36 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
   }
 })
 
+keeping('is returned to a repeat, whatever was made in between', async () => {
+  const [partner, seller] = [await harness.makePartner(), await harness.makePartner()]
+  const params = { id: await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }) }
+  const record = {
+    stake_amount: 1,
+    contract_type: 'CALL',
+    broker_contract_id: 'one',
+    client_broker_loginid: 'CR1',
+    profit_loss: 1,
+    trade_timestamp: '2026-01-02T03:04:05Z'
+  }
+  const signup = { email: 'one@example.com', password: 'rather-Long-4711-password' }
+  const { body: signedUp } = await partner.call(signUpTrader, { body: signup })
+  const { traderExternalId } = signedUp
+  const accounts = [{ accountId: newAccountId(), token: 'sim-of-nobody', accountMode: 'DEMO' }]
+  const making: [BoundKind, Operation, object, string][] = [
+    ['trades', collectTrade, { body: record }, 'tradeId'],
+    ['purchases', purchaseBot, { params }, 'purchaseId'],
+    ['subscriptions', subscribeToBot, { params }, 'subscriptionId'],
+    ['traders', exchangeTokens, { body: { traderExternalId, accounts } }, 'traderId']
+  ]
+  for (const [kind, row, input, id] of making) {
+    // Who signed up is connected only now.
+    const first = kind === 'traders' ? signedUp : (await partner.call(row, input)).body
+    const none = lowered(kind, 0)
+    const again = await partner.call(row, input).finally(none.restore)
+    assert.equal([row.name, again.status, again.body[id]], [row.name, 200, first[id]])
+  }
+})
+
 const holding = suite('bytes of a partner that wait in memory')
 
 /** Sends the text on a connection of its own, and reads nothing. */
