@@ -21,7 +21,7 @@ export const HEARTBEAT_SECONDS = 10
 export const closeCodes = {
   4400: 'A message was not JSON, or not of the grammar.',
   4402: 'The plan is inactive.',
-  4403: 'The key was revoked, or the partner suspended.',
+  4403: 'The key was revoked, the partner suspended, or the trader of the ticket disabled or erased.',
   4408: 'No subscription within 10 seconds, or nothing was read for 60 seconds.',
   4429: 'A limit: the key has as many sockets open as its plan allows (the reason names how many), or more than 20 messages came in a second.',
   1012: 'The service stops; reconnect with the last cursor.'

@@ -89,7 +89,7 @@ async function findRight(
 ): Promise<StoredLogin | undefined> {
   const found = await findLogin(db, login)
   const right = await isPassword(login.partnerId, found?.passwordHash, password)
-  return right && found?.disabledAt === null ? found : undefined
+  return right && found?.trader.disabledAt === null ? found : undefined
 }
 
 /** Opens a session; its token is in the body for servers, in a cookie for browsers. */

@@ -3,7 +3,7 @@
 import type { Scope } from '../../schemas/fields/scopes.ts'
 import { groupLimits, type PartnerFacts, partnerFactsColumns, type WithLimitColumns } from '../partners/partners.ts'
 import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
-import { type Db, rows } from '../postgres/connection.ts'
+import { type Db, listing, rows } from '../postgres/connection.ts'
 
 /** What a ticket opens. */
 interface Ticket {
@@ -15,6 +15,7 @@ interface Ticket {
 
 /** A ticket that was used, and the caller behind the key that made it. */
 interface UsedTicket extends Ticket, PartnerFacts {
+  traderId: string
   keyId: string
   scopes: Scope[]
   revoked: boolean
@@ -44,17 +45,18 @@ export async function insertTicket(
   return { ticket, ...(row as { expiresAt: Date }) }
 }
 
-/** Uses a ticket up; undefined for one that is unknown, expired or used. */
+/** Uses a ticket up; undefined for one that is unknown, expired or used, or whose trader is erased or disabled by now. */
 export async function redeemTicket(db: Db, pepper: Pepper, ticket: string): Promise<UsedTicket | undefined> {
   const [row] = await rows<WithLimitColumns<UsedTicket>>(
     db,
     `with used as (
        delete from stream_tickets where hash = :hash returning key_id, trader_external_id, channels, assets, expires_at
      )
-     select u.trader_external_id as "traderExternalId", u.channels, u.assets, k.id as "keyId", k.scopes, k.revoked_at is not null as revoked,
+     select u.trader_external_id as "traderExternalId", t.id as "traderId", u.channels, u.assets, k.id as "keyId", k.scopes, k.revoked_at is not null as revoked,
             ${partnerFactsColumns}
        from used u join api_keys k on k.id = u.key_id join partners p on p.id = k.partner_id
-      where u.expires_at > clock_timestamp()`,
+       join traders t on t.partner_id = p.id and t.external_id = u.trader_external_id
+      where u.expires_at > clock_timestamp() and t.disabled_at is null`,
     { hash: hashSecret(pepper, `ticket:${ticket}`) }
   )
   return row && groupLimits(row)
@@ -78,4 +80,19 @@ export async function listBarred(
         and (k.revoked_at is not null or p.suspended_at is not null or not p.plan_active)`,
     { keyIds }
   )
+}
+
+/** Of these traders, those that a socket may not be open for any longer: disabled, or erased, by which they lost their external ids. */
+export async function listBarredTraders(
+  db: Db,
+  traders: { traderId: string; traderExternalId: string }[]
+): Promise<string[]> {
+  const found = await rows<{ id: string }>(
+    db,
+    `select w.id from ${listing('ids', 'names')} as w (id, name)
+       left join traders t on t.id = w.id and t.external_id = w.name and t.disabled_at is null
+      where t.id is null`,
+    { ids: traders.map(({ traderId }) => traderId), names: traders.map(({ traderExternalId }) => traderExternalId) }
+  )
+  return found.map(({ id }) => id)
 }

@@ -12,10 +12,12 @@ export interface TraderRecord {
   activeAccountId: string | null
   connectedAt: Date | null
   createdAt: Date
+  /** When the partner disabled it; null for one that may log in. */
+  disabledAt: Date | null
 }
 
 const columns = `id as "traderId", partner_id as "partnerId", external_id as "externalId", email, name,
-  active_account_id as "activeAccountId", connected_at as "connectedAt", created_at as "createdAt"`
+  active_account_id as "activeAccountId", connected_at as "connectedAt", created_at as "createdAt", disabled_at as "disabledAt"`
 
 /** The trader that was sent through the exchange. Throws TRADER_NOT_FOUND. */
 export async function getTrader(db: Db, partnerId: string, externalId: string): Promise<TraderRecord> {
@@ -53,19 +55,13 @@ export async function upsertTrader(
 export interface StoredLogin {
   trader: TraderRecord
   passwordHash: string
-  /** When the partner disabled it; null for one that may log in. */
-  disabledAt: Date | null
 }
 
 type LoginRow = TraderRecord & Omit<StoredLogin, 'trader'>
 
-const loginColumns = `${columns}, password_hash as "passwordHash", disabled_at as "disabledAt"`
+const loginColumns = `${columns}, password_hash as "passwordHash"`
 
-const asLogin = ({ passwordHash, disabledAt, ...trader }: LoginRow): StoredLogin => ({
-  trader,
-  passwordHash,
-  disabledAt
-})
+const asLogin = ({ passwordHash, ...trader }: LoginRow): StoredLogin => ({ trader, passwordHash })
 
 /** A trader of this partner who signed up, by its id. */
 export async function findLoginById(db: Db, partnerId: string, traderId: string): Promise<StoredLogin | undefined> {

@@ -3,12 +3,14 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listEvents } from '../../api/events/events.ts'
 import { createStreamTicket } from '../../api/events/stream/tickets.ts'
+import { disableTrader } from '../../api/traders/credentials.ts'
 import { writeCursor } from '../../db/events/cursor.ts'
 import { readLogState } from '../../db/events/read.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
 import { suspendPartner } from '../../db/partners/standing.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
+import { eraseTrader } from '../../db/traders/erasure.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { type Client, openClient, openSurplus, openWithPlace, refusedUpgrade } from './client.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
@@ -391,6 +393,27 @@ tickets('that is expired is refused', async () => {
   const { body } = await partner.call(createStreamTicket, { body: { traderExternalId, ttlSeconds: 1 } })
   await db('stream_tickets').update({ expires_at: new Date(Date.now() - 1000) })
   assert.is((await refusedUpgrade(address, { ticket: body.ticket })).body.error, 'UNAUTHENTICATED')
+})
+
+tickets('opens none, and closes the one it opened, once its trader is disabled or erased', async () => {
+  const partner = await harness.makePartner()
+  const ends: Record<string, (traderId: string) => Promise<unknown>> = {
+    disabled: traderId => partner.call(disableTrader, { params: { traderId } }),
+    erased: traderId => db.transaction(trx => eraseTrader(trx, harness.services.vault, traderId))
+  }
+  for (const [how, end] of Object.entries(ends)) {
+    const { traderExternalId, traderId } = await partner.makeTrader()
+    const make = () => partner.call(createStreamTicket, { body: { traderExternalId } })
+    const [used, late] = [await make(), await make()]
+    const client = await openClient(address, { ticket: used.body.ticket })
+    await subscribe(client)
+    await end(traderId)
+    // Whoever gets the name afterwards is somebody else.
+    if (how === 'erased') await partner.makeTrader({ externalId: traderExternalId })
+    assert.is(await client.closed, 4403, how)
+    assert.is((await refusedUpgrade(address, { ticket: late.body.ticket })).status, 401, how)
+    assert.is((await make()).status, how === 'erased' ? 200 : 409)
+  }
 })
 
 const beating = suite('heartbeats')

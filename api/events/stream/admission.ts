@@ -84,12 +84,16 @@ async function admit(services: ApiServices, ctx: Context): Promise<SocketHolder 
     return caller
   }
   const used = await redeemTicket(services.db, services.pepper, ticket.slice('ticket.'.length))
-  if (!used) throw new ApiError('UNAUTHENTICATED', 'The ticket is unknown, expired, or was used before.')
+  if (!used)
+    throw new ApiError(
+      'UNAUTHENTICATED',
+      'The ticket is unknown or expired, was used before, or its trader is disabled.'
+    )
   ctx.state.partnerId = used.partnerId
   if (used.revoked) throw new ApiError('KEY_REVOKED')
   ctx.state.keyId = used.keyId
   await checkStanding(used, services)
   await limitKey(ctx, used, services)
-  const { traderExternalId, channels, assets } = used
-  return { ...used, ticket: { traderExternalId, channels, assets } }
+  const { traderId, traderExternalId, channels, assets } = used
+  return { ...used, ticket: { traderId, traderExternalId, channels, assets } }
 }

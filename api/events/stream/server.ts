@@ -2,7 +2,7 @@
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { listBarred } from '../../../db/events/tickets.ts'
+import { listBarred, listBarredTraders } from '../../../db/events/tickets.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
 import { SUBPROTOCOL, streamLimits } from '../../../schemas/stream.ts'
 import type { ApiServices } from '../../operation.ts'
@@ -15,7 +15,7 @@ import { Ticks } from './ticks.ts'
 const TICK_MS = 1000
 // Sockets served before other work of the process gets its turn.
 const SOCKETS_AT_ONCE = 100
-// A revoked key's sockets close within a second.
+// The sockets of a revoked key, and those by tickets of a trader that is disabled or erased, close within a second.
 const BARRED_EVERY_MS = 400
 // Over how long a stop is spread, and how much each socket adds to it.
 const STOP_MS = 10_000
@@ -54,7 +54,7 @@ export class EventStream {
       setInterval(() => void this.#beat(), TICK_MS),
       setInterval(() => {
         this.#closeBarred().catch((error: unknown) =>
-          services.log.warn({ err: error }, 'keys of open sockets could not be checked')
+          services.log.warn({ err: error }, 'keys and traders of open sockets could not be checked')
         )
       }, BARRED_EVERY_MS)
     ]
@@ -158,11 +158,17 @@ export class EventStream {
       const keyIds = new Set([...this.#sockets].map(({ holder }) => holder.keyId))
       const found = await listBarred(this.#services.db, [...keyIds])
       const byKey = new Map(found.map(({ keyId, why }) => [keyId, why]))
-      if (byKey.size === 0) return
+      const named = new Map(
+        [...this.#sockets].flatMap(({ holder: { ticket } }) => (ticket ? [[ticket.traderId, ticket]] : []))
+      )
+      const traders = new Set(named.size > 0 ? await listBarredTraders(this.#services.db, [...named.values()]) : [])
+      if (byKey.size + traders.size === 0) return
       for (const socket of this.#sockets) {
         const why = byKey.get(socket.holder.keyId)
         if (why === 'plan') socket.close(4402, 'the plan is inactive')
         else if (why) socket.close(4403, why === 'key' ? 'the key was revoked' : 'the partner is suspended')
+        else if (traders.has(socket.holder.ticket?.traderId ?? ''))
+          socket.close(4403, 'the trader of the ticket is disabled or erased')
       }
     } finally {
       this.#barring = false

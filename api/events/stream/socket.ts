@@ -34,7 +34,12 @@ export interface SocketHolder {
   brokerDialect: string
   brokerAppId: string
   /** Of a ticket: the only trader, and what it may subscribe to; `assets` null for any. */
-  ticket?: { traderExternalId: string; channels: readonly string[]; assets: readonly string[] | null }
+  ticket?: {
+    traderId: string
+    traderExternalId: string
+    channels: readonly string[]
+    assets: readonly string[] | null
+  }
 }
 
 interface TickSubscription {

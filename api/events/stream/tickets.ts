@@ -2,6 +2,7 @@
 import { insertTicket } from '../../../db/events/tickets.ts'
 import { getTrader } from '../../../db/traders/traders.ts'
 import { invalid } from '../../../schemas/checks/validator.ts'
+import { ApiError } from '../../../schemas/errors/errors.ts'
 import { channels as allChannels, channelScopes, NewTicket, StreamTicket } from '../../../schemas/stream.ts'
 import type { Operation } from '../../operation.ts'
 import { requireScope } from '../../request/authenticate.ts'
@@ -15,12 +16,12 @@ export const createStreamTicket: Operation<{ body: NewTicket }> = {
   tag: 'Events',
   summary: 'Let a browser open the stream',
   description:
-    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, tells that trader's events alone, counts for this key and closes with it. Needs the scopes of its channels: events:read for events, trading:read for ticks.",
+    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, tells that trader's events alone, counts for this key, and closes with it and once the trader is disabled or erased. Needs the scopes of its channels: events:read for events, trading:read for ticks.",
   auth: 'key',
   scope: null,
   body: NewTicket,
   response: StreamTicket,
-  errors: ['TRADER_NOT_FOUND', 'INSUFFICIENT_SCOPE', 'VALIDATION_FAILED'],
+  errors: ['TRADER_NOT_FOUND', 'INSUFFICIENT_SCOPE', 'VALIDATION_FAILED', 'CONFLICT'],
   async handle({ partner, body }, { db, pepper }) {
     const channels = [...new Set(body.channels ?? allChannels)]
     for (const channel of channels) requireScope(partner, channelScopes[channel])
@@ -28,7 +29,8 @@ export const createStreamTicket: Operation<{ body: NewTicket }> = {
     const { traderExternalId, assets, ttlSeconds = DEFAULT_TTL_SECONDS } = body
     if (assets && !channels.includes('ticks'))
       throw invalid([{ path: '/body/assets', message: 'must come with the channel ticks' }])
-    await getTrader(db, partnerId, traderExternalId)
+    const { traderId, disabledAt } = await getTrader(db, partnerId, traderExternalId)
+    if (disabledAt) throw new ApiError('CONFLICT', `The trader ${traderId} is DISABLED: enable it first.`)
     const { ticket, expiresAt } = await insertTicket(db, pepper, {
       partnerId,
       keyId,
