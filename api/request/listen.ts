@@ -12,6 +12,7 @@ import { type Config, ConfigError } from '../../schemas/config/config.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { envelope, requestIdOf } from './respond.ts'
 import { PROTECTION } from './secure.ts'
+import type { Stalls } from './stalls.ts'
 
 /** How long a client may take; milliseconds. */
 interface Patience {
@@ -25,28 +26,35 @@ interface Patience {
 }
 
 const usual: Patience = { headersMs: 10_000, requestMs: 30_000, idleMs: 60_000, checkMs: 5_000 }
+// Longer than proxies in front keep a connection that is not in use: the one that closes first must not be the one that is about to
+// be sent a request.
+const KEPT_MS = 65_000
 const MAX_HEADER_BYTES = 16_384
 
 /** A field Upgrade that names this protocol, among others or alone. */
 const WEBSOCKET = /(^|,)\s*websocket\s*(,|$)/i
 
+const TOO_SLOW = 'ERR_HTTP_REQUEST_TIMEOUT'
+
 const codes: Record<string, ErrorCode> = {
   HPE_HEADER_OVERFLOW: 'HEADERS_TOO_LARGE',
   HPE_CHUNK_EXTENSIONS_OVERFLOW: 'PAYLOAD_TOO_LARGE',
-  ERR_HTTP_REQUEST_TIMEOUT: 'REQUEST_TIMEOUT'
+  [TOO_SLOW]: 'REQUEST_TIMEOUT'
 }
 
 /**
  * The server for an application, with TLS where the configuration has a certificate; it does not listen yet. Throws
  * ConfigError when the certificate or its key cannot be used.
  */
-export function createListener(app: Koa, { config, log }: { config: Config; log: Log }, patience = usual) {
+export function createListener(
+  app: Koa,
+  { config, log, stalls }: { config: Config; log: Log; stalls: Pick<Stalls, 'lostMs'> },
+  patience = usual
+) {
   const handler = app.callback()
   const options: ServerOptions = {
-    headersTimeout: patience.headersMs,
-    requestTimeout: patience.requestMs,
     connectionsCheckingInterval: patience.checkMs,
-    keepAliveTimeout: 65_000,
+    keepAliveTimeout: KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
     // Refused by the application, with the envelope.
     requireHostHeader: false,
@@ -54,6 +62,11 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
     shouldUpgradeCallback: ({ headers }) => WEBSOCKET.test(headers.upgrade ?? '')
   }
   const server = config.tls ? createTls(config.tls, options, handler) : createServer(options, handler)
+  // Read at each check. What a client has sent while this process did not run is read after the check that comes first then.
+  Object.defineProperties(server, {
+    headersTimeout: { get: () => patience.headersMs + stalls.lostMs() },
+    requestTimeout: { get: () => patience.requestMs + stalls.lostMs() }
+  })
   server.maxHeadersCount = 100
   // A client that does not read its response is cut off; one that waits for its settlement receives nothing until then.
   server.timeout = config.orderTtlMs + config.settleWaitMs + patience.idleMs
@@ -66,11 +79,20 @@ export function createListener(app: Koa, { config, log }: { config: Config; log:
   )
 
   const responses = new WeakMap<object, ServerResponse>()
+  // More of what is wrong may come, and is reported each time.
+  const ending = new WeakSet<object>()
   server.on('request', (request, response) => responses.set(request.socket, response))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const response = responses.get(socket)
-    const inside = response?.headersSent && !response.writableFinished
-    if (!socket.writable || inside || error.code === 'ECONNRESET') socket.destroy()
+    const pending = response && !response.writableFinished
+    if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
+    // A client that opens its connections before it needs them may be about to use it.
+    else if (error.code === TOO_SLOW && socket.bytesRead === 0) endUnused(socket, KEPT_MS - patience.headersMs)
+    // What is wrong came after a whole request: the response to that one is what the client reads next.
+    else if (pending && response.req.complete) {
+      if (!ending.has(socket)) endAfter(response, socket)
+      ending.add(socket)
+    } else if (pending && response.headersSent) socket.destroy()
     else refuse(socket, new ApiError(codes[error.code ?? ''] ?? 'MALFORMED_REQUEST'), { config, log })
   })
   return server
@@ -91,6 +113,18 @@ function createTls({ cert, key }: { cert: string; key: string }, options: Server
     const reason = cause instanceof Error ? cause.message : String(cause)
     throw new ConfigError(`TLS_CERT and TLS_KEY are no certificate with its key (${reason})`, { cause })
   }
+}
+
+/** Ends a connection on which nothing has come, as one that waits for its next request. */
+function endUnused(socket: Socket, ms: number): void {
+  const timer = setTimeout(() => socket.bytesRead === 0 && socket.destroy(), ms).unref()
+  socket.once('close', () => clearTimeout(timer))
+}
+
+/** Ends a connection once a response is sent that is under way. */
+function endAfter(response: ServerResponse, socket: Socket): void {
+  if (!response.headersSent) response.setHeader('Connection', 'close')
+  response.once('finish', () => socket.destroySoon())
 }
 
 function refuse(socket: Socket, error: ApiError, { config, log }: { config: Config; log: Log }): void {

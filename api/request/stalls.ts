@@ -9,6 +9,8 @@ const TICK_MS = 100
 const NOTED_MS = 400
 // For so long after a stall a request on an open connection may be one that waited: it is read in the next turns.
 const READING_MS = 1000
+// What was lost longer ago is over for any request that is being received (listen.ts).
+const LOST_MS = 60_000
 // Connections that the kernel keeps for a server at most: Node's own bound, and one more.
 const QUEUE = 512
 
@@ -17,6 +19,8 @@ export interface Stalls {
   watch(server: EventEmitter): void
   /** To be called where a request is read from a connection; returns how long ago it may have been sent, ms. */
   read(socket?: object): () => number
+  /** For how much of the last minute this process did not run, ms: a client that has sent its request may not be held to that time. */
+  lostMs(): number
   close(): void
 }
 
@@ -25,6 +29,8 @@ export function openStalls(clock: () => number = greaterOfClocks(), every = byTi
   let tickedAt = clock()
   /** The last stall, and those before it that it followed within moments: from when, and until when. */
   let stall: { from: number; until: number } | undefined
+  /** All of the last minute, oldest first. */
+  let lost: { from: number; until: number }[] = []
   /** When the oldest connection may have been made that the kernel keeps; undefined while it keeps none. */
   let queuedFrom: number | undefined
   /** Of the last connections: when each was accepted. */
@@ -37,6 +43,9 @@ export function openStalls(clock: () => number = greaterOfClocks(), every = byTi
     if (now - tickedAt < TICK_MS + NOTED_MS) return
     const follows = stall !== undefined && tickedAt - stall.until < READING_MS
     stall = { from: follows ? (stall?.from as number) : tickedAt, until: now }
+    // One that is looked at again before the timer is served is the same one.
+    if (lost.at(-1)?.from === tickedAt) lost.pop()
+    lost.push({ from: tickedAt, until: now })
   }
 
   function sentSince(now: number): number {
@@ -81,6 +90,12 @@ export function openStalls(clock: () => number = greaterOfClocks(), every = byTi
       const sentAt = Math.min(sentSince(now), made.get(socket) ?? now)
       made.delete(socket)
       return () => clock() - sentAt
+    },
+    lostMs() {
+      const now = clock()
+      look(now)
+      lost = lost.filter(({ until }) => now - until < LOST_MS)
+      return lost.reduce((sum, { from, until }) => sum + until - from, 0)
     },
     close
   }

@@ -99,8 +99,9 @@ export const catalogue: Record<ErrorCode, Explained> = {
     message: 'This path takes POST.'
   },
   REQUEST_TIMEOUT: {
-    cause: 'The request did not arrive whole within 30 seconds, its header fields within 10. Any path can answer it.',
-    remedy: 'Repeat it over a better connection.'
+    cause:
+      'The request did not arrive whole within 30 seconds, its header fields within 10, and nothing was done. Any path can answer it.',
+    remedy: 'Repeat it, an order under the same `clientOrderId`.'
   },
   CLIENT_ORDER_ID_REUSED: {
     cause: 'The same `clientOrderId` came before with other parameters; `orderId` is the order it made.',
@@ -193,7 +194,8 @@ export const catalogue: Record<ErrorCode, Explained> = {
     extras: { scope: 'asset', reason: 'the broker is being maintained' }
   },
   UNAVAILABLE: {
-    cause: 'A part of the service is down or busy, or the process is stopping.',
-    remedy: 'Wait the seconds in `Retry-After`, then repeat.'
+    cause:
+      'A part of the service is down or busy, or the process is stopping. What the request was to do may have been done.',
+    remedy: 'Wait the seconds in `Retry-After`, then repeat safely, an order with the same `clientOrderId`.'
   }
 }

@@ -15,7 +15,7 @@ import type { ChaosStack, Trader } from './stack.ts'
 const EVERY_MS = 150
 const CLIENT_TIMEOUT_MS = 60_000
 // The service or its broker cannot respond now: the same call again, later.
-const again = new Set([502, 503])
+const again = new Set([408, 502, 503])
 
 export interface OtherCalls {
   /** Responses by stage, operation, status and code. */

@@ -228,6 +228,24 @@ calling('waits as a proxy asks on its way, which may do so by a date', async () 
   assert.ok(Number(facts.retryAfterMs) > 50_000 && Number(facts.retryAfterMs) <= 60_000, String(facts.retryAfterMs))
 })
 
+calling('is repeated after a 408 of a proxy on its way', async () => {
+  let calls = 0
+  const server = createServer((_, response) => {
+    calls += 1
+    if (calls === 1) response.writeHead(408).end('<html>')
+    else response.writeHead(200).end('{}')
+  })
+  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
+  onClose(async () => {
+    server.closeAllConnections()
+    server.close()
+  })
+  const { port } = server.address() as AddressInfo
+  const client = new Client({ baseUrl: `http://127.0.0.1:${port}`, key: 'k' })
+  await client.placeBinary(order)
+  assert.is(calls, 2)
+})
+
 calling('is not repeated after its deadline, nor when the service requests a longer pause', async () => {
   const limited = await openHarness({ url: harness.url, env: { ...env, RATE_LIMIT_LAUNCH: '1' } })
   const { key } = await limited.makePartner({ plan: 'LAUNCH' })

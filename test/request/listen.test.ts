@@ -39,6 +39,25 @@ async function speak(port: number, text: string): Promise<string> {
   return received
 }
 
+/** Sends bytes on a connection that is open, and has the process do nothing else for a while, until the server ends it. */
+async function speakBeforeStall(
+  { server, port }: Awaited<ReturnType<typeof listen>>,
+  text: string,
+  stallMs: number
+): Promise<string> {
+  const accepted = once(server, 'connection')
+  const socket = connect(port, '127.0.0.1').on('error', () => {})
+  let received = ''
+  socket.setEncoding('latin1').on('data', chunk => {
+    received += chunk
+  })
+  await accepted
+  socket.write(text, 'latin1')
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stallMs)
+  await once(socket, 'close', { signal: AbortSignal.timeout(20_000) })
+  return received
+}
+
 /** Status and code of a response that must be a whole envelope with the usual header fields. */
 function refusal(received: string): [number, string] {
   const [head = '', body = ''] = received.split('\r\n\r\n')
@@ -87,6 +106,17 @@ broken('includes a Host with anything but one name or address and a port', async
   for (const host of refused) assert.equal(refusal(await withHost(host)), [400, 'MALFORMED_REQUEST'], host)
   const accepted = ['a', 'A.example', 'a_b:8080', '127.0.0.1:80', '[::1]', '[2001:db8::1]:443', 'a:', 'a%2Db', '']
   for (const host of accepted) assert.match(await withHost(host), /^HTTP\/1\.1 200 OK/, host)
+})
+
+broken('is not the response to a whole request before it, which is the last one of its connection', async () => {
+  const whole = get().replace('Connection: close\r\n', '')
+  for (const rest of ['good day\r\n\r\n', `${'x'.repeat(100_000)}\r\n\r\n`, whole.slice(0, 40)]) {
+    const received = await speak(impatientPort, `${whole}${rest}`)
+    assert.match(received, /^HTTP\/1\.1 200 OK/, rest.slice(0, 20))
+    // What is only slow may have its own response once the one before has been sent.
+    if (!rest.startsWith('GET')) assert.match(received, /^Connection: close\r?$/im)
+    assert.is(received.includes('MALFORMED_REQUEST'), false)
+  }
 })
 
 broken('expectations are not: one that is unknown is ignored', async () => {
@@ -142,6 +172,30 @@ slow('with its header fields or its body is 408', async () => {
 slow('with its header fields is 408 long before the time of a whole request is over', async () => {
   const { port } = await listen({ ...patience, requestMs: 100_000 })
   assert.equal(refusal(await speak(port, get().slice(0, 40))), [408, 'REQUEST_TIMEOUT'])
+})
+
+slow('is not who sent it before the process did nothing for longer: it is read then', async () => {
+  const listener = await listen({ ...patience, idleMs: 100_000 })
+  for (const text of [get(), post(`Content-Length: 2\r\n\r\n{}`)]) {
+    const received = await speakBeforeStall(listener, text, 3 * patience.requestMs)
+    assert.match(received, /^HTTP\/1\.1 (200|400) /)
+    assert.is(received.includes('REQUEST_TIMEOUT'), false, received)
+  }
+})
+
+slow('is not who opened a connection and has not used it yet', async () => {
+  const socket = connect(impatientPort, '127.0.0.1')
+  const [accepted] = await once(impatient, 'connection')
+  const ended = once(accepted, 'close').then(() => 'ended')
+  const later = new Promise(resolve => setTimeout(resolve, patience.headersMs + 10 * patience.checkMs, 'open'))
+  assert.is(await Promise.race([ended, later]), 'open')
+  let received = ''
+  socket.setEncoding('latin1').on('data', chunk => {
+    received += chunk
+  })
+  socket.write(get())
+  await once(socket, 'close')
+  assert.match(received, /^HTTP\/1\.1 200 OK/)
 })
 
 slow('to send its next request keeps its connection longer than a proxy in front does', async () => {

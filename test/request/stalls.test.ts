@@ -12,7 +12,7 @@ function open() {
   let now = 0
   let tick = () => {}
   const server = new EventEmitter()
-  const { watch, read } = openStalls(
+  const { watch, read, lostMs } = openStalls(
     () => now,
     (_, run) => {
       tick = run
@@ -31,7 +31,7 @@ function open() {
   const stop = (ms: number) => {
     now += ms
   }
-  return { read, connect, pass, stop }
+  return { read, lostMs, connect, pass, stop }
 }
 
 stalls('is as old as it has been read, while the process runs', () => {
@@ -81,6 +81,22 @@ stalls('is no older than the connections before it that the kernel can have kept
     await turn()
   }
   assert.is(ageMs, 5120)
+})
+
+stalls('is not held to what the process did not run of the last minute', () => {
+  const { lostMs, pass, stop } = open()
+  pass(5000)
+  assert.is(lostMs(), 0)
+  stop(4000)
+  assert.equal([lostMs(), lostMs()], [4000, 4000])
+  pass(2000)
+  stop(5000)
+  // Up to when it has run again.
+  assert.is(lostMs(), 9010)
+  pass(53_500)
+  assert.is(lostMs(), 5010)
+  pass(10_000)
+  assert.is(lostMs(), 0)
 })
 
 stalls.run()

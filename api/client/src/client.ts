@@ -202,7 +202,8 @@ function read({ status, ok, headers }: Response, text: string, requestId: string
     const envelope = body as Schemas['Error']
     return { error: new ServiceError(envelope.error, { ...envelope, retryAfterMs }) }
   }
-  // A proxy's own page. From 500 on: the service was not reached, or its response was lost.
+  // A proxy's own page. From 500 on: the service was not reached, or its response was lost; 408: the request came too slowly.
   const message = `a response of status ${status} that is not the service's`
-  return { error: new ServiceError(status >= 500 ? 'NO_ANSWER' : 'UNEXPECTED', { message, requestId, retryAfterMs }) }
+  const code = status === 408 || status >= 500 ? 'NO_ANSWER' : 'UNEXPECTED'
+  return { error: new ServiceError(code, { message, requestId, retryAfterMs }) }
 }
