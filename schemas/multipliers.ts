@@ -13,7 +13,7 @@ import {
   timestamp,
   traderExternalId
 } from './fields/fields.ts'
-import { contractType, direction } from './orders.ts'
+import { contractType, direction, expectedAccountMode } from './orders.ts'
 
 const multiplier = {
   type: 'number',
@@ -57,7 +57,8 @@ export const MultiplierOrderRequest = {
     },
     multiplier,
     stopLoss,
-    takeProfit
+    takeProfit,
+    expectedAccountMode
   },
   examples: [
     {

@@ -84,6 +84,14 @@ const barrier = {
   examples: ['5']
 } as const
 
+/** Says how to decide, not what to buy: a repeat may name another one. */
+export const expectedAccountMode = {
+  ...accountMode,
+  description:
+    "Place the order only on an account of this mode: 409 CONFLICT, and nothing is bought, while the trader's active account is of the other one.",
+  examples: ['DEMO']
+} as const
+
 export const BinaryOrder = {
   type: 'object',
   required: ['traderExternalId', 'clientOrderId', 'asset', 'contractType', 'stake', 'duration', 'durationUnit'],
@@ -96,6 +104,7 @@ export const BinaryOrder = {
     duration,
     durationUnit,
     barrier,
+    expectedAccountMode,
     waitForSettle: {
       type: 'boolean',
       description:

@@ -44,11 +44,12 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
       stopLoss: body.stopLoss ? decimal(body.stopLoss) : null,
       takeProfit: body.takeProfit ? decimal(body.takeProfit) : null
     }
-    const { clientOrderId, traderExternalId } = body
+    const { clientOrderId, traderExternalId, expectedAccountMode } = body
     return place(request, services, {
       clientOrderId,
       traderExternalId,
       terms,
+      accountMode: expectedAccountMode,
       settle: false,
       present: presentMultiplier
     })

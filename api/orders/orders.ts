@@ -10,11 +10,11 @@ import {
   type OrderRow,
   type Outcome
 } from '../../db/orders/reading.ts'
-import { findStored, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
+import { findStored, type Lacking, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { backOff } from '../../db/platform/back-off.ts'
 import { refusedTooOften, rejectionOf } from '../../db/traders/accounts.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
-import { pathId } from '../../schemas/fields/fields.ts'
+import { type AccountMode, pathId } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
 import { BinaryOrder, checkContract, Order, OrderPage, OrdersQuery, settlesInline } from '../../schemas/orders.ts'
@@ -28,6 +28,7 @@ export const placingErrors: ErrorCode[] = [
   'TRADER_NOT_FOUND',
   'BROKER_DISCONNECTED',
   'CLIENT_ORDER_ID_REUSED',
+  'CONFLICT',
   'MARKET_CLOSED',
   'INVALID_CONTRACT',
   'INSUFFICIENT_BALANCE',
@@ -79,6 +80,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
       clientOrderId: body.clientOrderId,
       traderExternalId: body.traderExternalId,
       terms,
+      accountMode: body.expectedAccountMode,
       settle: settlesInline(body),
       present: presentOrder
     })
@@ -94,6 +96,8 @@ interface Placement {
   clientOrderId: string
   traderExternalId: string
   terms: OrderTerms
+  /** Of the account on which alone it is placed. */
+  accountMode?: AccountMode | undefined
   settle: boolean
   present(row: Outcome): object
 }
@@ -108,12 +112,13 @@ export async function place(request: PlacingRequest, services: ApiServices, orde
     if (stored.order) {
       if (!stored.created) checkSameTerms(stored.order, order)
       if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
+      if (stored.otherMode) throw otherMode(order, `The account of order ${stored.order.id}`)
       return outcomeOf(services, stored, { order, signal, early: stored.order.id === id ? early : undefined })
     }
     if ('halt' in stored) throw tradingHalted(stored.halt)
     // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
     // placed.
-    const otherwise = await refusalOf(services, partner, order)
+    const otherwise = await refusalOf(services, partner, order, stored.lacks)
     if (otherwise) return replay(services, partner, { order, signal, otherwise })
   }
   throw new FactsChanged()
@@ -132,6 +137,7 @@ async function store({ partner, signal, trace, ageMs }: PlacingRequest, services
     caller: proof ? { lookup: proof.lookup, facts: proof.facts } : null,
     traderExternalId: order.traderExternalId,
     clientOrderId: order.clientOrderId,
+    accountMode: order.accountMode ?? null,
     terms: order.terms,
     // It counts from when the request was sent, not from when it is stored.
     ttlMs: () => Math.max(0, Math.floor(config.orderTtlMs - ageMs())),
@@ -143,15 +149,18 @@ async function store({ partner, signal, trace, ageMs }: PlacingRequest, services
   return { stored, id, early }
 }
 
-/** Why a trader can place no order now; undefined when it can. */
+/** Why a trader cannot place this order now; undefined when it can. */
 async function refusalOf(
   { batched }: ApiServices,
   { partnerId }: PlacingRequest['partner'],
-  { traderExternalId }: Placement
+  order: Placement,
+  lacks: Lacking['lacks']
 ): Promise<ApiError | undefined> {
-  const trading = await batched.trading({ partnerId, externalId: traderExternalId })
+  const trading = await batched.trading({ partnerId, externalId: order.traderExternalId })
   if (!trading) return new ApiError('TRADER_NOT_FOUND')
   const { account, restSeconds } = trading
+  if (account.status !== 'REJECTED' && lacks === 'mode')
+    return account.accountMode === order.accountMode ? undefined : otherMode(order, `Account ${account.accountId}`)
   if (restSeconds === 0 || account.status === 'REJECTED') return rejectionOf(account)
   // A worker would not try the token either: an order that cannot be placed need not pass through the queue.
   return new ApiError('BROKER_UPSTREAM', refusedTooOften(restSeconds), {
@@ -173,6 +182,15 @@ async function replay(
   checkSameTerms(found, order)
   if (found.phase === 'failed' && found.retryable) throw otherwise
   return outcomeOf(services, { order: found, created: false }, { order, signal, early: undefined })
+}
+
+/** The refusal of an order whose account is not of the mode that it expects. */
+function otherMode({ accountMode }: Placement, account: string): ApiError {
+  const mode = accountMode === 'DEMO' ? 'REAL' : 'DEMO'
+  return new ApiError(
+    'CONFLICT',
+    `${account} is ${mode}, and the order is for one that is ${accountMode}: nothing was bought.`
+  )
 }
 
 function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placement): void {

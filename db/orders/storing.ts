@@ -1,5 +1,6 @@
 // Orders of requests, stored with their jobs in one statement: those of a group share it. The statement itself proves what
 // the requests were decided on: it joins caller, trader, account and halts, and stores nothing for those that do not hold.
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import type { HaltFacts } from '../../schemas/halts.ts'
 import { callerHolds } from '../partners/keys.ts'
 import { WORK } from '../platform/bus.ts'
@@ -15,6 +16,8 @@ import type { OrderRow } from './reading.ts'
 /** An order about to be stored. Its trader, account and application are not among it: the statement finds them. */
 export interface Draft extends DraftBase {
   clientOrderId: string
+  /** It is placed on an account of this mode alone; null: of either. */
+  accountMode: AccountMode | null
   /** What the caller was authenticated by: the order is stored only if all of it is still so. Null: by nothing of a key. */
   caller: { lookup: string; facts: string } | null
   /** The bus channel of the process that waits for it. */
@@ -38,8 +41,9 @@ export interface Stored {
   order: StoredOrder
   /** false when this is a repeat that found its order. */
   created: boolean
-  /** Why a failed order that may be repeated was not queued again. */
+  /** Why a failed order that may be repeated was not queued again: a halt, or its account is of another mode than the repeat's. */
   halt?: HaltFacts
+  otherMode?: true
 }
 
 /** An order that is not stored, since placing is halted. */
@@ -50,14 +54,14 @@ export interface Halted {
 
 /**
  * An order that is neither stored nor looked for, since the caller's facts have changed, or the trader has no account to
- * trade with. Which refusal that is, a check in the documented order decides.
+ * trade with, or one of another mode. Which refusal that is, a check in the documented order decides.
  */
 export interface Lacking {
   order?: undefined
-  lacks: 'caller' | 'account'
+  lacks: 'caller' | 'account' | 'mode'
 }
 
-const draftColumns = `${valueColumns}, client_order_id text, reply_channel text, caller int`
+const draftColumns = `${valueColumns}, client_order_id text, reply_channel text, caller int, expected_mode text`
 
 // The callers of a group whose facts hold, each proven once: mostly one partner's key stores many orders at a time. By their
 // keys, also by a plan that was made when there were few rows.
@@ -84,7 +88,12 @@ interface DraftGroup {
   callers: DraftCaller[]
 }
 
-type Value = ReturnType<typeof valuesOf> & { client_order_id: string; reply_channel: string | null; caller: number }
+type Value = ReturnType<typeof valuesOf> & {
+  client_order_id: string
+  reply_channel: string | null
+  caller: number
+  expected_mode: AccountMode | null
+}
 
 /** By what a partner's orders were authenticated; `no` is its number in the group. */
 interface DraftCaller {
@@ -106,8 +115,14 @@ function bindAll(drafts: Draft[]): DraftGroup {
       facts: caller?.facts ?? null
     }
     callers.set(name, known)
-    const { clientOrderId, replyChannel } = draft
-    return { ...valuesOf(draft), client_order_id: clientOrderId, reply_channel: replyChannel, caller: known.no }
+    const { clientOrderId, replyChannel, accountMode } = draft
+    return {
+      ...valuesOf(draft),
+      client_order_id: clientOrderId,
+      reply_channel: replyChannel,
+      caller: known.no,
+      expected_mode: accountMode
+    }
   })
   return { values, callers: [...callers.values()] }
 }
@@ -143,8 +158,14 @@ export async function storeOrders(
   if (repeats.length > 0) {
     for (const order of await reopenOrders(db, queue, { ...group, values: repeats }, notify))
       known.set(keyOf(order), { order, created: true })
-    for (const { halt, ...order } of await findRepeated(db, repeats))
-      if (!known.has(keyOf(order))) known.set(keyOf(order), { order, created: false, ...(halt ? { halt } : {}) })
+    for (const { halt, otherMode, ...order } of await findRepeated(db, repeats))
+      if (!known.has(keyOf(order)))
+        known.set(keyOf(order), {
+          order,
+          created: false,
+          ...(halt ? { halt } : {}),
+          ...(otherMode ? { otherMode } : {})
+        })
     const others = repeats.filter(value => !known.has(keyOf(value)))
     for (const order of await findArchivedOrders(db, others)) known.set(keyOf(order), { order, created: false })
   }
@@ -176,7 +197,8 @@ function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean):
     db,
     sql`with ${proven}, found as materialized (${found}), wanted as materialized (
        select f.*, ${haltOf('f')} as halt,
-              case when f.app_id is null then 'caller' when f.broker_account_id is null then 'account' end as lacks
+              case when f.app_id is null then 'caller' when f.broker_account_id is null then 'account'
+                   when f.expected_mode <> f.account_mode then 'mode' end as lacks
          from found f
      ), stored as (
        ${insertFrom(`(select * from wanted w
@@ -205,6 +227,7 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
            from jsonb_to_recordset(:values::jsonb) as r (${draftColumns})
           where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
+            and (r.expected_mode is null or r.expected_mode = o.account_mode)
             and exists (select from callers c where ${callerOf('r')}) and not ${isHalted('o')}
          returning o.account_id, ${columns}
        ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
@@ -213,16 +236,21 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
   )
 }
 
-/** The orders of clientOrderIds that exist; with the halt that applies, where one that may be repeated was not. */
-function findRepeated(db: Db, repeats: Value[]): Promise<(StoredOrder & { halt: HaltFacts | null })[]> {
+/** The orders of clientOrderIds that exist; with what keeps one that may be repeated from it. */
+function findRepeated(
+  db: Db,
+  repeats: Value[]
+): Promise<(StoredOrder & { halt: HaltFacts | null; otherMode: true | null })[]> {
   return rows(
     db,
-    `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt
-       from unnest(:partners::text[], :clients::text[]) as r (partner_id, client_order_id)
+    `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt,
+            case when o.phase = 'failed' and o.retryable and r.expected_mode <> o.account_mode then true end as "otherMode"
+       from unnest(:partners::text[], :clients::text[], :modes::text[]) as r (partner_id, client_order_id, expected_mode)
        join orders o using (partner_id, client_order_id)`,
     {
       partners: repeats.map(({ partner_id }) => partner_id),
-      clients: repeats.map(({ client_order_id }) => client_order_id)
+      clients: repeats.map(({ client_order_id }) => client_order_id),
+      modes: repeats.map(({ expected_mode }) => expected_mode)
     }
   )
 }

@@ -1,5 +1,9 @@
 // `operator mcp`, used by the client of the protocol's own SDK: lists what it may, reads, refuses what it must, and places
 // orders of play money alone.
+
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
@@ -8,9 +12,10 @@ import * as assert from 'uvu/assert'
 import { createMcpServer } from '../../api/mcp/server.ts'
 import { toolsOf } from '../../api/mcp/tools.ts'
 import { operations } from '../../api/operations.ts'
+import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -22,10 +27,10 @@ const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
 
 /** A client of a server in this process. */
-async function connect({ key = partner.key, allowOrders = false } = {}): Promise<Client> {
+async function connect({ key = partner.key, allowOrders = false, baseUrl = harness.address } = {}): Promise<Client> {
   const client = new Client({ name: 'test', version: '1' })
   const [ours, theirs] = InMemoryTransport.createLinkedPair()
-  await createMcpServer({ baseUrl: harness.address, key, allowOrders }).connect(theirs)
+  await createMcpServer({ baseUrl, key, allowOrders }).connect(theirs)
   await client.connect(ours)
   onClose(() => client.close())
   return client
@@ -136,6 +141,36 @@ reading('refuses real money, to place and to close', async () => {
   assert.is(JSON.parse(unknown.text).error, 'TRADER_NOT_FOUND')
   const rows = await db('orders').where({ account_id: accountId }).select('phase')
   assert.equal(rows, [{ phase: 'open' }])
+})
+
+reading('places nothing on an account that became the active one after it was checked', async () => {
+  const { db } = harness.services
+  const { traderExternalId } = await partner.makeTrader()
+  const accountId = newAccountId()
+  const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'REAL', currency: 'USD' }]
+  assert.is((await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })).status, 200)
+  // Between the tools and the service: whatever is to change the service gets the change of the account before.
+  const between = createServer(async (request, response) => {
+    let body = ''
+    for await (const part of request) body += part
+    if (request.method === 'POST') await partner.call(activateAccount, { body: { traderExternalId, accountId } })
+    const { authorization = '' } = request.headers
+    const headers = { authorization, 'content-type': 'application/json' }
+    const passed = await fetch(`${harness.address}${request.url}`, {
+      method: request.method ?? 'GET',
+      headers,
+      ...(body ? { body } : {})
+    })
+    response.writeHead(passed.status, { 'content-type': 'application/json' }).end(await passed.text())
+  }).listen(0, '127.0.0.1')
+  onClose(async () => void between.close())
+  await once(between, 'listening')
+  const { port } = between.address() as AddressInfo
+  const client = await connect({ allowOrders: true, baseUrl: `http://127.0.0.1:${port}` })
+  const placed = await use(client, 'placeBinaryOrder', order({ traderExternalId }))
+  assert.equal([placed.isError, JSON.parse(placed.text).error], [true, 'CONFLICT'], placed.text)
+  assert.match(placed.text, `Account ${accountId} is REAL, and the order is for one that is DEMO`)
+  assert.equal(await db('orders').where({ account_id: accountId }).select('id'), [])
 })
 
 reading('is a process that communicates on stdin and stdout', async () => {

@@ -60,6 +60,7 @@ const draftOf = ({ traderExternalId }: Pick<TestTrader, 'traderExternalId'>, par
   partnerId,
   traderExternalId,
   clientOrderId: randomUUID(),
+  accountMode: null,
   caller: null,
   replyChannel: null,
   ttlMs: 10_000,

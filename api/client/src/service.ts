@@ -3728,6 +3728,11 @@ export interface components {
              * @enum {string}
              */
             durationUnit: "t" | "s" | "m" | "h" | "d";
+            /**
+             * @description Place the order only on an account of this mode: 409 CONFLICT, and nothing is bought, while the trader's active account is of the other one.
+             * @enum {string}
+             */
+            expectedAccountMode?: "REAL" | "DEMO";
             /** @description Stake in USD, at least 0.35. On an account in another currency it is converted at the broker's own rate right before the purchase and rounded down to the currency's decimals. */
             stake: number;
             /** @description The partner's own stable user id of the trader. */
@@ -5340,6 +5345,11 @@ export interface components {
              * @enum {string}
              */
             direction: "up" | "down";
+            /**
+             * @description Place the order only on an account of this mode: 409 CONFLICT, and nothing is bought, while the trader's active account is of the other one.
+             * @enum {string}
+             */
+            expectedAccountMode?: "REAL" | "DEMO";
             /** @description Factor on the move of the market; see the specification. */
             multiplier: number;
             /** @description Stake in USD, at least 1. On an account in another currency it is converted at the broker's own rate right before the purchase and rounded down to the currency's decimals. */
