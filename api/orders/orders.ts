@@ -269,7 +269,7 @@ async function settled(
     await woken
     // Should no worker be there to do it, a queued order is failed here when its time is over.
     if (isWaiting(phase) && performance.now() >= expireAt) {
-      const [expired] = await expireOrders(db, [row.id])
+      const [expired] = await expireOrders(db, [row.id], first.ends_ms)
       if (expired) return expired
       expireAt = performance.now() + EXPIRE_EVERY_MS
     }

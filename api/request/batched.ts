@@ -17,6 +17,7 @@ import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import type { Queue } from '../../db/platform/queue.ts'
 import { batch, isDataError, share } from '../../db/postgres/batch.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import { databaseNow } from '../../db/postgres/now.ts'
 import type { Reads } from '../../db/postgres/replica.ts'
 import { findTrading, type Trading } from '../../db/traders/accounts.ts'
 import { type LeaderboardFilter, type RankedRecord, readLeaderboard } from '../../db/traders/leaderboard.ts'
@@ -43,14 +44,19 @@ export interface Batched {
 
 // A clock that runs slower than the database's is compared with it anew.
 const COMPARED_AGAIN_MS = 60_000
+// Two clocks are no longer what they were to each other: one of them may have been set since.
+const KNOWN_MS = 2 * COMPARED_AGAIN_MS
 
 /** The database's clock, as its responses have shown it. */
 function openDatabaseTime() {
   /** How far the database's clock is ahead of this process's monotonic one at least: an answer takes time. */
   let known: { offsetMs: number; at: number } | undefined
   return {
-    /** What it shows now at least, ms since the epoch; undefined before the first answer. */
-    now: () => known && performance.now() + known.offsetMs,
+    /** What it shows now at least, ms since the epoch; undefined where no answer of the last minutes has shown it. */
+    now() {
+      const now = performance.now()
+      return known && now - known.at <= KNOWN_MS ? now + known.offsetMs : undefined
+    },
     shown(ms: number) {
       const at = performance.now()
       const offsetMs = ms - at
@@ -69,6 +75,10 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     { ownerOf: ({ partnerId = '' }) => partnerId, isolate: isDataError }
   )
   const databaseTime = openDatabaseTime()
+  async function readDatabaseTime(): Promise<number | undefined> {
+    databaseTime.shown((await databaseNow(db)).getTime())
+    return databaseTime.now()
+  }
   const leaderboard = share(query => reads.run(db => readLeaderboard(db, JSON.parse(query) as LeaderboardFilter)))
   const traders = share(caller => countTradersOf(db, JSON.parse(caller) as CallerToProve))
   return {
@@ -84,7 +94,8 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     }),
     storeOrder: batch(
       async (waiting: WaitingDraft[]) => {
-        const now = databaseTime.now()
+        // The first orders of a process, or after a rest, would be stored as if nothing could delay their statement.
+        const now = databaseTime.now() ?? (await readDatabaseTime())
         const drafts = waiting.map(draft => {
           const ttlMs = draft.ttlMs()
           return { ...draft, ttlMs, endsBy: now === undefined ? undefined : now + ttlMs }

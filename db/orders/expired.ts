@@ -5,6 +5,9 @@ import { isServed } from '../traders/account-leases.ts'
 const SET_BACK_SECONDS = 1
 const isAhead = (order: string) => `${order}.queued_at > clock_timestamp() + interval '${SET_BACK_SECONDS} second'`
 
+/** SQL: when the time to live of `order`, an alias of orders, ends, ms since the epoch. Another life ends at another time. */
+export const endsMsOf = (order: string): string => `(extract(epoch from ${order}.expires_at) * 1000)::float8`
+
 /** What an order reads whose time to live is over, before the reason. */
 export const EXPIRED = 'The order could not be placed within its time to live; it was not placed.'
 

@@ -8,7 +8,7 @@ import type { AccountMode } from '../../schemas/fields/fields.ts'
 import type { DurationUnit, MultiplierDirection, OrderStatus } from '../../schemas/orders.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { findArchived } from './archive.ts'
-import { expiredMessageOf, isOver } from './expired.ts'
+import { endsMsOf, expiredMessageOf, isOver } from './expired.ts'
 
 /** `unproven` is before `queued`: the broker has not accepted the account's token yet. */
 export type Phase = 'unproven' | 'queued' | 'sending' | 'open' | 'closed' | 'failed' | 'review'
@@ -243,16 +243,17 @@ export async function notifyOf(db: Db, orderId: string, replyChannel: string): P
 
 /**
  * Fails orders whose time to live ran out before any worker took them. Conditional on both, so it never races a worker:
- * the first update of the row decides.
+ * the first update of the row decides. With `endsMs` also one whose time ends then, whatever the database's clock shows: who waits
+ * for it has counted that time by a clock that cannot be set back.
  */
-export async function expireOrders(db: Db, ids: string[]): Promise<OrderRow[]> {
+export async function expireOrders(db: Db, ids: string[], endsMs: number | null = null): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     `update orders o
         set phase = 'failed', error_code = 'BROKER_UPSTREAM', retryable = true, error_message = ${expiredMessageOf('o')}
-      where o.id = ${among('ids')} and o.phase in ('unproven', 'queued') and ${isOver('o')}
+      where o.id = ${among('ids')} and o.phase in ('unproven', 'queued') and (${isOver('o')} or ${endsMsOf('o')} = :endsMs)
      returning o.*`,
-    { ids }
+    { ids, endsMs }
   )
 }
 

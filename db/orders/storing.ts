@@ -10,6 +10,7 @@ import type { Queue } from '../platform/queue.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
 import { accountToTrade } from '../traders/accounts.ts'
 import { findArchivedNames, isArchived } from './archive.ts'
+import { endsMsOf } from './expired.ts'
 import { type DraftBase, endOfLife, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
 import type { OrderRow } from './reading.ts'
 
@@ -29,12 +30,14 @@ export type StoredOrder = Pick<OrderRow, 'id' | 'partner_id' | 'phase' | 'reques
   client_order_id: string
   /** What is left of its time to live when it is read, ms, by the database's clock; negative once it is over. */
   ttl_left_ms: number
+  /** When it is over, ms since the epoch. */
+  ends_ms: number
   /** The database's clock then, ms since the epoch. */
   read_ms: number
 }
 
 const columns =
-  'o.id, o.partner_id, o.client_order_id, o.phase, o.request_hash, ' +
+  `o.id, o.partner_id, o.client_order_id, o.phase, o.request_hash, ${endsMsOf('o')} as ends_ms, ` +
   '(extract(epoch from o.expires_at - clock_timestamp()) * 1000)::float8 as ttl_left_ms, (extract(epoch from clock_timestamp()) * 1000)::float8 as read_ms'
 
 export interface Stored {
@@ -275,6 +278,7 @@ async function findArchivedOrders(
     phase,
     request_hash: requestHash ?? Buffer.alloc(0),
     ttl_left_ms: 0,
+    ends_ms: 0,
     read_ms: 0
   }))
 }

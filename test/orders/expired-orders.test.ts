@@ -154,6 +154,20 @@ expired(
   }
 )
 
+expired('is one whose time its caller has counted, whatever the clock shows, and in no other life of it', async () => {
+  const id = await makeWaiting(await partner.makeTrader())
+  const [row] = await rows<{ ends: number }>(
+    db,
+    'select (extract(epoch from expires_at) * 1000)::float8 as ends from orders where id = :id',
+    { id }
+  )
+  const { ends } = row as { ends: number }
+  assert.equal(await expireOrders(db, [id]), [])
+  assert.equal(await expireOrders(db, [id], ends - 1), [])
+  assert.is((await expireOrders(db, [id], ends)).length, 1)
+  await messageOf(id)
+})
+
 expired('is not one whose clock is a little ahead', async () => {
   const trader = await partner.makeTrader()
   const id = await makeWaiting(trader, { queued_at: db.raw(`clock_timestamp() + interval '500 ms'`) })
