@@ -112,7 +112,7 @@ async function readPurse(
   return { amount, currency, ...(await readStakeTerms(partner, { asset: body.asset, currency }, signal, services)) }
 }
 
-/** What stakes come to in the currency; unknown where the broker does not say. */
+/** What stakes come to in the currency; unknown where the broker does not state it. */
 async function readStakeTerms(
   { partnerId, brokerAppId, brokerDialect }: Caller,
   terms: { asset: string; currency: string },

@@ -23,7 +23,7 @@ export const unwantedOf = (order: string) =>
 /** What an update of a follow sets to stop it. */
 export const stop = `status = 'STOPPED', stopped_at = clock_timestamp()`
 
-// How long before its follow was stopped, by the broker's clock, a leader's sale must have been to close a copy: the broker tells
+// How long before its follow was stopped, by the broker's clock, a leader's sale must have been to close a copy: the broker states
 // whole seconds, and its clock may differ from the database's by five. What is not certain leaves the copy to the follower, who can
 // still sell it.
 const CERTAINLY_BEFORE = "interval '6 seconds'"

@@ -1,5 +1,5 @@
-// Jobs of copying that need the broker's minimums: it is asked before the transaction that takes a job, so that no connection and no
-// lock waits for it.
+// Jobs of copying that need the broker's minimums: they are read before the transaction that takes a job, so that no connection and no
+// lock waits for the broker.
 import { findLeading, type Leading } from '../../db/copy/fanout.ts'
 import type { Job } from '../../db/platform/queue.ts'
 import type { Db } from '../../db/postgres/connection.ts'
