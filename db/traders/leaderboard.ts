@@ -41,7 +41,7 @@ export function readLeaderboard(
        union all
        -- A login that is none of the trader's accounts here counts as the active one; without any, as virtual money.
        select t.id, coalesce(a.account_mode, active.account_mode, 'DEMO') collate "C",
-              coalesce(upper(nullif(r.currency, '')), a.currency, active.currency, '') collate "C", 1, (r.profit_loss > 0)::int, r.profit_loss
+              coalesce(upper(nullif(r.currency, '') collate "C"), a.currency, active.currency, '') collate "C", 1, (r.profit_loss > 0)::int, r.profit_loss
          from community_profiles p
          join traders t on t.id = p.party_id
          join trade_records r on r.partner_id = t.partner_id and r.trader_external_id = t.external_id

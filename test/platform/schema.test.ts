@@ -4,9 +4,12 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { up as renameTables } from '../../db/migrations/0056_names.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
-import { openDatabase, rows } from '../../db/postgres/connection.ts'
+import { type Db, openDatabase, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { readSchema, SCHEMA_FILE } from '../../db/postgres/schema-text.ts'
+import { readLeaderboard } from '../../db/traders/leaderboard.ts'
+import { upsertTrader } from '../../db/traders/traders.ts'
+import { collectTrade } from '../../db/traders/trades.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
 const harness = await openHarness()
@@ -29,7 +32,8 @@ tables('give each reference the collation of what it refers to, so that joins fi
   )
 })
 
-tables('name events alike in a database of any locale', async () => {
+/** Runs `work` in a database of a locale with other small and capital letters than English; nowhere without ICU. */
+async function inTurkish(work: (turkish: Db, partnerId: string) => Promise<void>): Promise<void> {
   const { db } = services
   const [icu] = await rows(db, `select 1 from pg_collation where collname = 'tr-x-icu'`)
   if (!icu) return console.log('SKIPPED: this PostgreSQL was built without ICU')
@@ -39,12 +43,16 @@ tables('name events alike in a database of any locale', async () => {
   const turkish = openDatabase({ url, pool: 1, name: 'test' })
   try {
     await migrate(url)
-    const { partnerId } = await insertPartner(turkish, {
-      name: 'Test',
-      plan: 'SCALE',
-      brokerAppId: '1',
-      brokerDialect: 'v3'
-    })
+    const facts = { name: 'Test', plan: 'SCALE', brokerAppId: '1', brokerDialect: 'v3' } as const
+    await work(turkish, (await insertPartner(turkish, facts)).partnerId)
+  } finally {
+    await turkish.destroy()
+    await db.raw(`drop database ${name} with (force)`)
+  }
+}
+
+tables('name events and currencies alike in a database of any locale', () =>
+  inTurkish(async (turkish, partnerId) => {
     // Rows with what the triggers read of payouts and deployments.
     await turkish.raw('create table told (partner_id text, status text, id text, party_id text, amount numeric)')
     for (const trigger of ['payout_events', 'deployment_events'])
@@ -54,11 +62,31 @@ tables('name events alike in a database of any locale', async () => {
       'deployment.paid',
       'payout.paid'
     ])
-  } finally {
-    await turkish.destroy()
-    await db.raw(`drop database ${name} with (force)`)
-  }
-})
+    const externalId = 'one'
+    const { traderId } = await upsertTrader(turkish, { partnerId, externalId, email: null, name: null })
+    await turkish('community_profiles').insert({ partner_id: partnerId, party_id: traderId, is_public: true })
+    await collectTrade(turkish, {
+      partnerId,
+      brokerContractId: '1',
+      clientBrokerLoginid: 'CR1',
+      contractType: 'CALL',
+      stakeAmount: '1',
+      profitLoss: '1',
+      payoutAmount: null,
+      currency: 'inr',
+      traderExternalId: externalId,
+      symbol: null,
+      metadata: null,
+      tradeTimestamp: new Date().toISOString(),
+      tradedAt: new Date()
+    })
+    const board = await readLeaderboard(turkish, { partnerId, accountMode: null, currency: 'INR' })
+    assert.equal(
+      board.map(({ currency }) => currency),
+      ['INR']
+    )
+  })
+)
 
 tables('are those of db/schema.sql; `make schema` writes it anew', async () => {
   assert.fixture(await readSchema(services.db), await readFile(SCHEMA_FILE, 'utf8'))
