@@ -70,14 +70,18 @@ export const Reconciliation = only({
         additionalProperties: false,
         required: ['contracts', 'markup'],
         properties: {
-          contracts: count("Contracts in the broker's report.", 1204),
+          contracts: count(
+            "Contracts in the broker's report, without those that another partner bought with the same application.",
+            1204
+          ),
           markup: { ...money, description: 'Their markup.', examples: [361.2] }
         },
-        description: "null where the broker's report has no sum in this currency."
+        description:
+          "null where the broker's report has no sum in this currency, or has sums only and another partner bought contracts with the same application on that day."
       },
       difference: { type: ['number', 'null'], description: 'Our markup less theirs.', examples: [0] },
       missingHere: ids(
-        "The broker's transaction ids of purchases that no order of yours has, at most 100. The report has no contract ids. Empty where the broker reports sums only.",
+        "The broker's transaction ids of purchases that no order has, at most 100. The report has no contract ids. Empty where the broker reports sums only.",
         '579315930728'
       ),
       missingThere: ids(

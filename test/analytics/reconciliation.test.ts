@@ -19,6 +19,7 @@ import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, TOKE
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { readBeside } from '../support/read-beside.ts'
 
 const DAY_MS = 86_400_000
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', markup: { pct: 2, onTop: false } })
@@ -75,7 +76,9 @@ async function bought(
 
 const partner: TestPartner = await harness.makePartner()
 const trader = await partner.makeTrader()
-const read = async (query = {}) => (await partner.call(getReconciliation, { query: { ...ofThatDay, ...query } })).body
+const readOf = async (of: TestPartner, query = {}) =>
+  (await of.call(getReconciliation, { query: { ...ofThatDay, ...query } })).body
+const read = (query = {}) => readOf(partner, query)
 
 /** Leaves one partner's application with nothing in the broker's book and in its orders. */
 async function clear(): Promise<void> {
@@ -373,6 +376,74 @@ days('is compared for each partner, dialect and application alone', async () => 
     (await of.call(getReconciliation, { query: ofThatDay })).body.data.map((row: { ours: object }) => row.ours)
   assert.equal(await ours(partner), [{ contracts: 1, markup: 0.1, markupUnknown: 0 }])
   assert.equal(await ours(other), [{ contracts: 1, markup: 0.2, markupUnknown: 0 }])
+})
+
+days('of an application of two partners leaves out on either side what orders of the other have', async () => {
+  const other = await harness.makePartner()
+  await other.call(storeReconciliationToken, { body: { token: owner() } })
+  await bought(trader, { markup: 0.1 })
+  const others = [await other.makeTrader(), await other.makeTrader()] as const
+  await bought(others[0], { markup: 0.2 })
+  // An order of the other has it, on the other side of midnight: it is the other's in the report alone.
+  const late = new Date(Date.parse(`${day}T00:00:00Z`) - 1000)
+  const before = await bought(others[1], { markup: 0.4 })
+  await db('orders').where({ transaction_id: before }).update({ opened_at: late })
+  const nobodys = await bought(trader, { markup: 0.25, order: false })
+  for (const { partnerId } of [partner, other]) await reconcilePartner(worker, { partnerId, day })
+  const sides = async (of: TestPartner) =>
+    (await readOf(of)).data.map(({ ours, theirs, difference, missingHere, missingThere }: Record<string, object>) => [
+      ours,
+      theirs,
+      difference,
+      missingHere,
+      missingThere
+    ])
+  const ours = (markup: number) => ({ contracts: 1, markup, markupUnknown: 0 })
+  assert.equal(
+    [await sides(partner), await sides(other)],
+    listed
+      ? [
+          [[ours(0.1), { contracts: 2, markup: 0.35 }, -0.25, [nobodys], []]],
+          [[ours(0.2), { contracts: 3, markup: 0.85 }, -0.65, [nobodys], []]]
+        ]
+      : // Sums alone cannot be told apart.
+        [[[ours(0.1), null, null, [], []]], [[ours(0.2), null, null, [], []]]]
+  )
+  // Also when the other has moved to another application since, by the accounts that the report names.
+  for (const { traderId, accountId } of others)
+    await db('broker_accounts')
+      .where({ trader_id: traderId })
+      .update({ account_id: `CR${accountId.slice(4)}` })
+  await db('partners').where({ id: other.partnerId }).update({ broker_app_id: '999' })
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  if (listed) assert.equal((await sides(partner))[0].slice(1), [{ contracts: 2, markup: 0.35 }, -0.25, [nobodys], []])
+  await db('report_tokens').where({ partner_id: other.partnerId }).delete()
+})
+
+days('is not complete while an order of another partner of its application is in doubt', async () => {
+  const other = await harness.makePartner()
+  await bought(trader, { markup: 0.1 })
+  await insertOrderRows(db, await other.makeTrader(), { phase: 'queued', at: lastReported })
+  const sent = { sent_at: lastReported, permit_until: lastReported, resolve_at: new Date() }
+  const doubted = () => db('orders').whereNull('opened_at')
+  await doubted().update({ phase: 'sending', app_id: String(appId), ...sent })
+  const completeNow = async () => {
+    await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+    return (await read()).complete
+  }
+  assert.is(await completeNow(), false)
+  await doubted().update({ app_id: 'other' })
+  assert.is(await completeNow(), true)
+})
+
+days('is read as of one moment, whether it is complete and its rows', async () => {
+  await bought(trader, { markup: 0.1 })
+  const theirs = { sums: [{ currency: 'USD', contracts: 1, markup: '0.1' }], contracts: null, consistent: true }
+  const { complete, data } = await readBeside(db, 'reconciled_currencies', {
+    read,
+    change: trx => storeReconciliation(trx, application, { day, theirs })
+  })
+  assert.equal([complete, data.length], [true, 1])
 })
 
 days('that cannot be known is compared again for eight days and no longer', async () => {

@@ -5968,7 +5968,7 @@ export interface components {
                 day: string;
                 /** @description Our markup less theirs. */
                 difference: number | null;
-                /** @description The broker's transaction ids of purchases that no order of yours has, at most 100. The report has no contract ids. Empty where the broker reports sums only. */
+                /** @description The broker's transaction ids of purchases that no order has, at most 100. The report has no contract ids. Empty where the broker reports sums only. */
                 missingHere: string[];
                 /** @description Order ids of contracts that the broker's report does not have, at most 100. Empty where the broker reports sums only. */
                 missingThere: string[];
@@ -5981,9 +5981,9 @@ export interface components {
                     /** @description Those of them whose markup the broker did not say. */
                     markupUnknown: number;
                 };
-                /** @description null where the broker's report has no sum in this currency. */
+                /** @description null where the broker's report has no sum in this currency, or has sums only and another partner bought contracts with the same application on that day. */
                 theirs: {
-                    /** @description Contracts in the broker's report. */
+                    /** @description Contracts in the broker's report, without those that another partner bought with the same application. */
                     contracts: number;
                     /** @description Their markup. */
                     markup: number;
