@@ -10,7 +10,7 @@ import { type Finding, fail, ok } from './doctor/finding.ts'
 import { isReached } from './doctor/reach.ts'
 import { examples } from './terminal/examples.ts'
 import { print } from './terminal/output.ts'
-import { SaidAlready } from './terminal/refusals.ts'
+import { CommandRefusal } from './terminal/refusals.ts'
 
 export function addDoctor(program: Command): void {
   program
@@ -21,9 +21,10 @@ export function addDoctor(program: Command): void {
       const { json = false } = program.opts() as { json?: boolean }
       const format = json ? 'json' : 'text'
       const checks = await examine()
-      const healthy = checks.every(({ status }) => status !== 'fail')
-      print({ healthy, checks }, { format, show: () => checks.map(line).join('\n') })
-      if (!healthy) throw new SaidAlready(1)
+      const failed = checks.filter(({ status }) => status === 'fail').map(({ check }) => check)
+      print({ healthy: failed.length === 0, checks }, { format, show: () => checks.map(line).join('\n') })
+      if (failed.length > 0)
+        throw new CommandRefusal(`${failed.length} of ${checks.length} checks failed: ${failed.join(', ')}.`)
     })
 }
 

@@ -84,7 +84,7 @@ interface ReconcileResult {
 }
 
 async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalytics): Promise<ReconcileResult> {
-  const { db, note } = opened
+  const { db, note, fail } = opened
   const partnerId = await partnerOf(db, partner)
   if ((await findReportToken(db, partnerId)) === undefined)
     throw new ApiError(
@@ -101,7 +101,8 @@ async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalyt
     })
   )
   const token = await findReportToken(db, partnerId)
-  if (done.failed + done.rejected > 0) process.exitCode = 1
+  if (done.rejected > 0) fail('The broker refused the token for its report.')
+  else if (done.failed > 0) fail("The broker's report could not be read.")
   const to = day === undefined ? new Date() : new Date(Date.parse(day) + DAY_MS)
   const from = day === undefined ? new Date(to.getTime() - days * DAY_MS) : new Date(day)
   const window = { partnerId, from: from.toISOString(), to: to.toISOString(), currency: null }
@@ -177,7 +178,7 @@ function presentReconciled({ ours, theirs, difference, missingHere, missingThere
   }
 }
 
-async function verify({ db, actor }: Opened, { partner, days, repair }: VerifyAnalytics): Promise<object> {
+async function verify({ db, actor, fail }: Opened, { partner, days, repair }: VerifyAnalytics): Promise<object> {
   const partnerId = partner === undefined ? null : await partnerOf(db, partner)
   const found: Difference[] = []
   const today = Date.now()
@@ -192,7 +193,7 @@ async function verify({ db, actor }: Opened, { partner, days, repair }: VerifyAn
       await recordAudit(trx, { actor, action: 'analytics.repair', target: partnerId ?? 'all' })
     })
     while (await addUpAnalytics(db));
-  } else if (found.length > 0) process.exitCode = 1
+  } else if (found.length > 0) fail(`${found.length} sums are not those of the orders; --repair adds them up anew.`)
   // Of days before it orders were dropped, which are in the sums alone.
   const comparedFrom = await firstComparableDay(db)
   return { days, differences: found.length, repaired: repair === true && found.length > 0, comparedFrom, found }

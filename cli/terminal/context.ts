@@ -29,6 +29,8 @@ export interface Context {
   confirm(question: string): Promise<void>
   /** Prints progress; on stderr, and only on a terminal. */
   note(text: string): void
+  /** Has the command end with exit code 1 although it has a result to print; `why` is the line on stderr. */
+  fail(why: string): void
 }
 
 /** What a command with database gets. */
@@ -121,6 +123,10 @@ function action<Input, Result extends object>(
       confirm: question => confirm(question, globals),
       note: text => {
         if (process.stderr.isTTY && format === 'text') process.stderr.write(`${text}\n`)
+      },
+      fail: why => {
+        process.exitCode = 1
+        process.stderr.write(`${why}\n`)
       }
     }
     const performed = perform(context, input, async work => {

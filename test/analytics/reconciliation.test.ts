@@ -508,6 +508,7 @@ days("is compared by a worker at the operator's request, who sees both sides and
   await store('sim-nothing-like-it')
   const refused = await reconcile()
   assert.equal([refused.exitCode, refused.json.token, refused.json.reason], [1, 'REJECTED', 'TOKEN_REFUSED'])
+  assert.match(refused.stderr, /^The broker refused the token for its report\.\n$/)
   await partner.call(removeReconciliationToken, {})
   const none = await reconcile()
   assert.is(none.exitCode, 1)

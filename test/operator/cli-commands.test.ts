@@ -363,6 +363,8 @@ database('doctor passes with a running service, and names what is wrong', async 
   )
   assert.is(ill.exitCode, 1)
   assert.equal(failuresOf(ill).sort(), ['broker', ...failuresOf(well), 'redis'])
+  const failed = failuresOf(ill)
+  assert.is(ill.stderr, `${failed.length} of ${ill.json.checks.length} checks failed: ${failed.join(', ')}.\n`)
   for (const { status, advice } of ill.json.checks) if (status === 'fail') assert.ok(advice)
 })
 
