@@ -9,6 +9,7 @@ import { listAccounts } from '../../api/traders/accounts.ts'
 import { restRefusal } from '../../worker/broker/dialects/next-refusals.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv } from '../support/dialects.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startWorker } from '../support/processes.ts'
@@ -18,8 +19,7 @@ onClose(() => simulator.close())
 // What fails at once needs the half of it at most.
 const TTL_MS = 60_000
 const harness = await openHarness({ env: { ...brokerEnv(simulator, 'next'), ORDER_TTL_MS: String(TTL_MS) } })
-// Below the ports that connections take for themselves.
-const metricsPort = 20_000 + Math.floor(Math.random() * 12_000)
+const metricsPort = await freePort()
 const worker = await startWorker({ ...harness.env, METRICS_PORT: String(metricsPort) })
 
 const refusals = suite('a refusal of the REST side')

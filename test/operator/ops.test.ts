@@ -13,6 +13,7 @@ import { checkRedis } from '../../cli/doctor/around.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { makeCertificate } from '../support/certificate.ts'
+import { freePort } from '../support/free-port.ts'
 import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startApi, startProcess, startTestWorker, startWorker, type TestProcess } from '../support/processes.ts'
@@ -112,7 +113,7 @@ let worker: TestProcess
 
 metrics('show requests, orders, queues, budget and ledger, and whether the process is ready', async () => {
   worker = await startWorker({ ...harness.env, METRICS_PORT: '0' })
-  const port = 20_000 + Math.floor(Math.random() * 12_000) // Below those that connections take for themselves.
+  const port = await freePort()
   api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
   await api.line(/"msg":"metrics"/)
   await call(api.address, getMe, { headers: { authorization } })

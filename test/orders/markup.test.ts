@@ -19,7 +19,7 @@ onClose(() => simulator.close())
 const harness = await openHarness({
   env: {
     ...brokerEnv(simulator),
-    ORDER_TTL_MS: '4000',
+    ORDER_TTL_MS: '30000',
     PERMIT_MS: '1000',
     RECONCILE_AFTER_MS: '1000',
     BROKER_ANSWER_TIMEOUT_MS: '700',

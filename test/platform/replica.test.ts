@@ -26,6 +26,7 @@ import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { openReads, type Reads } from '../../db/postgres/replica.ts'
 import { openPostgres } from '../chaos/postgres.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
 import { operator } from '../support/operator.ts'
@@ -178,7 +179,7 @@ serving('that replays nothing leaves its reads to the primary, so that own write
 })
 
 serving('that is killed leaves its reads to the primary, as /readyz and the doctor report', async () => {
-  const port = 20_000 + Math.floor(Math.random() * 12_000)
+  const port = await freePort()
   const api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
   await api.line(/"msg":"metrics"/)
   assert.ok(await seesOwnTrade())
