@@ -3,6 +3,8 @@
 import { createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { claimOrders, listWaitingAccounts } from '../../db/orders/claiming.ts'
 import { EXPIRED } from '../../db/orders/expired.ts'
 import { renewLease } from '../../db/orders/leases.ts'
@@ -11,9 +13,10 @@ import { expireUnproven } from '../../db/orders/proving.ts'
 import { expireOrders, findOrders } from '../../db/orders/reading.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
-import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -166,6 +169,31 @@ expired('is one whose time its caller has counted, whatever the clock shows, and
   assert.equal(await expireOrders(db, [id], ends - 1), [])
   assert.is((await expireOrders(db, [id], ends)).length, 1)
   await messageOf(id)
+})
+
+expired('is placed again by a repeat that expects the mode of its account, and by no other', async () => {
+  const quick = await openHarness({ url: harness.url, env: { ORDER_TTL_MS: '300' } })
+  const owner = await quick.makePartner()
+  const { traderExternalId, accountId } = await owner.makeTrader()
+  const body = tickOrder(traderExternalId)
+  const place = (changes: object = {}) => owner.call(placeBinaryOrder, { body: { ...body, ...changes } })
+  const { orderId } = (await place({ expectedAccountMode: 'DEMO' })).body
+  const attempts = async () => (await db('orders').where({ id: orderId }).first()).queued_at.getTime()
+  const queuedAt = await attempts()
+  const refusal = async (expectedAccountMode: string) => {
+    const { status, body: refused } = await place({ expectedAccountMode })
+    assert.equal([status, refused.error], [409, 'CONFLICT'])
+    return refused.message
+  }
+  assert.match(await refusal('REAL'), `Account ${accountId} is DEMO, and the order is for one that is REAL`)
+  const real = newAccountId()
+  const accounts = [{ accountId: real, token: `sim-${real}`, accountMode: 'REAL', currency: 'USD' }]
+  assert.is((await owner.call(exchangeTokens, { body: { traderExternalId, accounts } })).status, 200)
+  assert.is((await owner.call(activateAccount, { body: { traderExternalId, accountId: real } })).status, 200)
+  assert.match(await refusal('DEMO'), `Account ${real} is REAL, and the order is for one that is DEMO`)
+  assert.match(await refusal('REAL'), `The account of order ${orderId} is DEMO, and the order is for one that is REAL`)
+  assert.is(await attempts(), queuedAt)
+  assert.equal([(await place()).body.orderId, (await attempts()) > queuedAt], [orderId, true])
 })
 
 expired('is not one whose clock is a little ahead', async () => {
