@@ -8,7 +8,7 @@ import { followLeader, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
-import { lockForCopying, takeCandidates } from '../../db/copy/fanout.ts'
+import { takeCandidates } from '../../db/copy/fanout.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { contractTypes } from '../../schemas/orders.ts'
 import { fanOut } from '../../worker/copy/fanout.ts'
@@ -176,36 +176,6 @@ stopping('closes a copy whose leader had sold before, also where that is known o
   await close(order)
   await copyOf(follower, order, 'CLOSED')
   const row = await db('orders').where({ trader_id: other.traderId }).first()
-  assert.equal([row.phase, row.close_at], ['open', null])
-})
-
-stopping('closes a copy whose leader is known to have closed, though its job comes afterwards', async () => {
-  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
-  await follow(follower, leader)
-  const order = await placeMultiplier(leader)
-  await copyOf(follower, order)
-  const copying = await db.transaction()
-  try {
-    await lockForCopying(copying, order.orderId)
-    await close(order)
-    await unfollow(follower, leader)
-  } finally {
-    await copying.rollback()
-  }
-  await copyOf(follower, order, 'CLOSED')
-})
-
-stopping('again leaves copies to the follower that its leader closed while it was stopped before', async () => {
-  const [leader, follower, other] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
-  for (const each of [follower, other]) await follow(each, leader)
-  const order = await placeMultiplier(leader)
-  for (const each of [follower, other]) await copyOf(each, order)
-  await unfollow(follower, leader)
-  await close(order)
-  await copyOf(other, order, 'CLOSED')
-  await follow(follower, leader)
-  await unfollow(follower, leader)
-  const row = await db('orders').where({ trader_id: follower.traderId }).first()
   assert.equal([row.phase, row.close_at], ['open', null])
 })
 
