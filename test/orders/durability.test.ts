@@ -24,6 +24,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
 import { openPostgres } from '../chaos/postgres.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startProcess, startWorker, type TestProcess } from '../support/processes.ts'
 
@@ -154,9 +155,8 @@ committing('whose settings cannot keep it is reported', async () => {
     hiddenStandbys: 0
   })
   const doctorSays = async () => {
-    const doctor = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, ['doctor', '--json'])
-    await doctor.ended
-    const { checks } = JSON.parse(doctor.lines.join('\n')) as {
+    const { json } = await operator({ ...harness.env, LOG_LEVEL: 'silent' }, 'doctor', '--json')
+    const { checks } = json as {
       checks: { check: string; status: string; found: string }[]
     }
     return checks.find(({ check }) => check === 'durability')

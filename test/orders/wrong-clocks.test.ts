@@ -15,8 +15,9 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
-import { startProcess, startTestWorker, startWorker } from '../support/processes.ts'
+import { startTestWorker, startWorker } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
@@ -122,9 +123,8 @@ wrong('is named by the doctor, in its log, its metric and its readiness', async 
     WAIT_MS
   )
   assert.ok(Math.abs(named!.offsetMs - 3000) < 1000, String(named?.offsetMs))
-  const doctor = startProcess('cli/main.ts', { ...harness.env, LOG_LEVEL: 'silent' }, ['doctor', '--json'])
-  await doctor.ended
-  const { checks } = JSON.parse(doctor.lines.join('\n')) as {
+  const { json } = await operator({ ...harness.env, LOG_LEVEL: 'silent' }, 'doctor', '--json')
+  const { checks } = json as {
     checks: { check: string; status: string; found: string }[]
   }
   const clocks = checks.find(({ check }) => check === 'worker clocks')
