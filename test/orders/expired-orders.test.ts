@@ -13,9 +13,9 @@ import { expireUnproven } from '../../db/orders/proving.ts'
 import { expireOrders, findOrders } from '../../db/orders/reading.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
-import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { call, closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
-import { startTestWorker } from '../support/processes.ts'
+import { startApi, startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
 const harness = await openHarness()
@@ -170,6 +170,40 @@ expired('is one whose time its caller has counted, whatever the clock shows, and
   assert.is((await expireOrders(db, [id], ends)).length, 1)
   await messageOf(id)
 })
+
+expired(
+  "is one that has waited for its time, though the database's clock was set back meanwhile, by less than that",
+  async () => {
+    await db.raw('create schema faulty')
+    await db.raw(`create table faulty.clock as select interval '0' as back`)
+    for (const name of ['clock_timestamp', 'statement_timestamp'])
+      await db.raw(
+        `create function faulty.${name}() returns timestamptz language sql as 'select pg_catalog.${name}() - back from faulty.clock'`
+      )
+    // Of the process that waits, and no worker runs.
+    const url = new URL(harness.env.DATABASE_URL as string)
+    url.searchParams.set('options', '-c search_path=faulty,pg_catalog,public')
+    const api = await startApi({ ...harness.env, DATABASE_URL: url.href, ORDER_TTL_MS: '8000' })
+    const trader = await partner.makeTrader()
+    const body = tickOrder(trader.traderExternalId)
+    const placing = call(api.address, placeBinaryOrder, { body, headers: { authorization: `Bearer ${partner.key}` } })
+    await until('an order that has waited', async () => {
+      const { rows: found } = await db.raw(
+        `select from orders where client_order_id = ? and queued_at < clock_timestamp() - interval '5 s'`,
+        [body.clientOrderId]
+      )
+      return found.length > 0
+    })
+    await db.raw(`update faulty.clock set back = interval '5500 ms'`)
+    const { body: response } = await placing
+    assert.is(response.status, 'FAILED', JSON.stringify(response))
+    const { rows: found } = await db.raw(
+      `select from orders, faulty.clock where client_order_id = ? and expires_at > pg_catalog.clock_timestamp() - back`,
+      [body.clientOrderId]
+    )
+    assert.is(found.length, 1, 'by that clock it still had time')
+  }
+)
 
 expired('is placed again by a repeat that expects the mode of its account, and by no other', async () => {
   const quick = await openHarness({ url: harness.url, env: { ORDER_TTL_MS: '300' } })

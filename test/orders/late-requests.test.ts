@@ -7,8 +7,6 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { renewLease } from '../../db/orders/leases.ts'
-import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -103,39 +101,6 @@ for (const [which, known] of Object.entries({ '': true, ', also of the first ord
     )
     assert.is(contractsOf(trader), known ? 1 : 0)
   })
-
-late("and the database's clock was set back meanwhile, by less than the order has waited", async () => {
-  await db.raw('create schema faulty')
-  await db.raw(`create table faulty.clock as select interval '0' as back`)
-  for (const name of ['clock_timestamp', 'statement_timestamp'])
-    await db.raw(
-      `create function faulty.${name}() returns timestamptz language sql as 'select pg_catalog.${name}() - back from faulty.clock'`
-    )
-  // Of the process that waits; no worker serves the account.
-  const url = new URL(harness.env.DATABASE_URL as string)
-  url.searchParams.set('options', '-c search_path=faulty,pg_catalog,public')
-  const api = await startApi({ ...harness.env, DATABASE_URL: url.href, ORDER_TTL_MS: '8000' })
-  const trader = await partner.makeTrader()
-  await renewLease(db, 'one that does nothing', 600_000)
-  await serveAccounts(db, 'one that does nothing', [trader.accountId])
-  const body = orderOf(trader)
-  const placing = call(api.address, placeBinaryOrder, { body, headers: { authorization } })
-  await until('an order that has waited', async () => {
-    const { rows } = await db.raw(
-      `select from orders where client_order_id = ? and queued_at < clock_timestamp() - interval '5 s'`,
-      [body.clientOrderId]
-    )
-    return rows.length > 0
-  })
-  await db.raw(`update faulty.clock set back = interval '5500 ms'`)
-  const { body: response } = await placing
-  assert.is(response.status, 'FAILED', JSON.stringify(response))
-  const { rows } = await db.raw(
-    `select from orders, faulty.clock where client_order_id = ? and expires_at > pg_catalog.clock_timestamp() - back`,
-    [body.clientOrderId]
-  )
-  assert.is(rows.length, 1, 'by that clock it still had time')
-})
 
 late.after(closeAll)
 late.run()
