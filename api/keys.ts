@@ -16,7 +16,7 @@ export const createKey: Operation<{ body: NewKey }> = {
   tag: 'Keys',
   summary: 'Create an API key',
   description:
-    'The key is shown once only, in this answer. Without scopes it gets every scope but admin. A partner holds at most 200 keys that are not revoked. With `test` it is a test key.',
+    'The key is shown once only, in this response. Without scopes it gets every scope but admin. A partner holds at most 200 keys that are not revoked. With `test` it is a test key.',
   auth: 'session',
   scope: null,
   body: NewKey,
@@ -72,7 +72,7 @@ export const revokeKey: Operation<{ params: { id: string } }> = {
   path: '/v1/keys/{id}',
   tag: 'Keys',
   summary: 'Revoke an API key',
-  description: 'Effective at once and for good. Revoking a revoked key answers when it was revoked.',
+  description: 'Effective at once and for good. Revoking a revoked key returns when it was revoked.',
   auth: 'session',
   scope: null,
   params: { type: 'object', required: ['id'], properties: { id: pathId('key', 'keyId of the key.') } },

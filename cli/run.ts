@@ -203,7 +203,7 @@ function report(
     const repeated = settingsToRepeat(env, readEnvFile())
     const same = repeated.length > 0 ? `, with the same ${repeated.join(', ')}` : ''
     words.push(
-      'Place one more; the same clientOrderId again answers the same order:',
+      'Place one more; the same clientOrderId again returns the same order:',
       '',
       indent(curlOf(address, demo)),
       '',

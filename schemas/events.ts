@@ -237,7 +237,7 @@ export const EventsQuery = {
       minimum: 0,
       maximum: 30,
       default: 0,
-      description: 'For how many seconds an empty answer is held back until there is an event.',
+      description: 'For how many seconds an empty response is held back until there is an event.',
       examples: [20]
     }
   }

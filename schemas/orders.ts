@@ -36,7 +36,7 @@ export const orderStatus = {
   type: 'string',
   enum: ['PENDING', 'OPEN', 'CLOSED', 'FAILED'],
   description:
-    "PENDING: accepted, the broker's answer not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.",
+    "PENDING: accepted, the broker's response not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.",
   examples: ['CLOSED']
 } as const
 export type OrderStatus = (typeof orderStatus.enum)[number]
@@ -108,7 +108,7 @@ export const BinaryOrder = {
     waitForSettle: {
       type: 'boolean',
       description:
-        'Wait for the settlement of a contract that is not a tick contract as well. The request waits for 120 seconds (SETTLE_WAIT_MS of the installation): a contract of up to about 110 seconds is answered with its result, a longer one OPEN.',
+        'Wait for the settlement of a contract that is not a tick contract as well. The request waits for 120 seconds (SETTLE_WAIT_MS of the installation): a contract of up to about 110 seconds returns its result, a longer one OPEN.',
       examples: [false]
     }
   },

@@ -101,7 +101,7 @@ export const Subscribe = {
     types,
     traderExternalIds
   },
-  description: 'Begins a subscription to events; answered with subscribed or error.',
+  description: 'Begins a subscription to events; the response is subscribed or error.',
   examples: [{ type: 'subscribe', id: 'orders', channel: 'events', types: ['order.opened', 'order.closed'] }]
 } as const
 export type Subscribe = FromSchema<typeof Subscribe>
@@ -117,7 +117,7 @@ export const SubscribeTicks = {
     assets
   },
   description:
-    'Begins a subscription to live prices; answered with subscribed or error. An asset that the broker does not have is named by an error later on.',
+    'Begins a subscription to live prices; the response is subscribed or error. An asset that the broker does not have is named by an error later on.',
   examples: [{ type: 'subscribe', id: 'prices', channel: 'ticks', assets: ['R_100'] }]
 } as const
 export type SubscribeTicks = FromSchema<typeof SubscribeTicks>
@@ -230,7 +230,7 @@ export const Heartbeat = message(
   },
   ['latest']
 )
-export const Pong = message('pong', 'The answer to a ping.', { id })
+export const Pong = message('pong', 'The response to a ping.', { id })
 export const Closing = message('closing', 'The service stops; the socket closes with 1012 right after.', {
   reason: { type: 'string', description: 'Why.', examples: ['the service restarts'] },
   reconnectAfterMs: count('When to reconnect, so that not all do at once.', 1200)
@@ -243,7 +243,7 @@ export const StreamError = message(
     error: {
       type: 'string',
       enum: ['VALIDATION_FAILED', 'CURSOR_EXPIRED', 'CONFLICT', 'INSUFFICIENT_SCOPE', 'LIMIT_REACHED', 'UNAVAILABLE'],
-      description: 'The code, as in answers over HTTP.',
+      description: 'The code, as in responses over HTTP.',
       examples: ['CURSOR_EXPIRED']
     },
     message: { type: 'string', description: 'In words.', examples: ['The id orders is in use on this socket.'] },

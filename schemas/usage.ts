@@ -22,7 +22,7 @@ export const Usage = {
       description: 'Requests with a key or session of the partner since the hour in which the period began.',
       properties: {
         total: count('All requests.', 1204),
-        errors: count('Those answered with a status of 400 or above.', 17),
+        errors: count('Those whose response has a status of 400 or above.', 17),
         byDay: {
           type: 'array',
           description: 'The days with requests, oldest first.',

@@ -34,11 +34,11 @@ export const disabledReasons = ['PARTNER', 'OPERATOR', 'GONE', 'FAILURES'] as co
 
 /** Why an attempt failed. */
 export const deliveryErrors = {
-  HTTP_STATUS: 'the answer was no 2xx',
-  REDIRECT: 'the answer was a redirect, which is not followed',
-  GONE: 'the answer was 410, which disables the endpoint',
-  TIMEOUT: 'no answer within 15 s',
-  CONNECTION_FAILED: 'the connection was refused, reset or closed before the answer',
+  HTTP_STATUS: 'the response was no 2xx',
+  REDIRECT: 'the response was a redirect, which is not followed',
+  GONE: 'the response was 410, which disables the endpoint',
+  TIMEOUT: 'no response within 15 s',
+  CONNECTION_FAILED: 'the connection was refused, reset or closed before the response',
   TLS_FAILED: 'the certificate or the TLS handshake was not accepted',
   ADDRESS_NOT_ALLOWED: 'the name does not resolve to public addresses alone',
   INVALID_EVENT: 'the event cannot be shown; it is not tried again',

@@ -108,7 +108,7 @@ const httpStatus = {
   type: ['integer', 'null'],
   minimum: 100,
   maximum: 999,
-  description: 'Status of the answer; null without one.',
+  description: 'Status of the response; null without one.',
   examples: [200]
 } as const
 const ms = {
@@ -120,7 +120,7 @@ const ms = {
 const response = {
   type: ['string', 'null'],
   maxLength: 1024,
-  description: 'The beginning of the answer, at most 1 KiB, as text. Never show it as HTML.',
+  description: 'The beginning of the response, at most 1 KiB, as text. Never show it as HTML.',
   examples: ['ok']
 } as const
 const error = { ...nullable(deliveryError), examples: [null] } as const

@@ -13,7 +13,7 @@ export const getActivity: Operation<{ query: AnalyticsQuery }> = {
   tag: 'Analytics',
   summary: 'Traders and orders by time',
   description:
-    'Orders counted when they were accepted: who placed them, how many failed and why, and how fast the broker answered. Every bucket is there, with zeros where nothing happened. Read from the orders themselves: a long window of many orders takes seconds.',
+    'Orders counted when they were accepted: who placed them, how many failed and why, and how fast the broker responded. Every bucket is there, with zeros where nothing happened. Read from the orders themselves: a long window of many orders takes seconds.',
   auth: 'key',
   scope: 'analytics:read',
   query: AnalyticsQuery,

@@ -16,7 +16,7 @@ const REQUEST_ID = '5f0c6a8e-0d3b-4a55-9b7a-3d1b8a6f2f10'
 export const ErrorEnvelope = {
   type: 'object',
   additionalProperties: false,
-  description: 'Every answer above 299 has this shape. Decide by `error`; `message` is for people.',
+  description: 'Every response above 299 has this shape. Decide by `error`; `message` is for people.',
   required: ['error', 'message', 'requestId'],
   properties: {
     error: {

@@ -26,7 +26,7 @@ export const headers = {
   }),
   RetryAfter: header('Seconds to wait before the next try.', '17', { pattern: '^\\d+$' }),
   Replayed: header(
-    '`true` when this answers an earlier request with the same clientOrderId or Idempotency-Key.',
+    '`true` when this is the response to an earlier request with the same clientOrderId or Idempotency-Key.',
     'true',
     {
       pattern: '^true$'
@@ -74,7 +74,7 @@ export const idempotencyKey = {
   in: 'header',
   required: false,
   description:
-    'Your own id of what is requested, 8 to 64 visible ASCII characters, new for each. A repeat within 24 hours gets the first answer again, with `Idempotent-Replayed: true`, and nothing is done twice; a request that was refused frees its key.',
+    'Your own id of what is requested, 8 to 64 visible ASCII characters, new for each. A repeat within 24 hours gets the first response again, with `Idempotent-Replayed: true`, and nothing is done twice; a request that was refused frees its key.',
   schema: { type: 'string' },
   example: '5d0b7a5e-4c0e-4a3a-9a53-0a3c3bb8c1f2'
 } as const

@@ -35,7 +35,7 @@ export const listEvents: Operation<{ query: EventsQuery }> = {
   tag: 'Events',
   summary: 'What happened',
   description:
-    "The partner's events, oldest first, kept for 30 days (EVENT_DAYS of the installation): at least once, in order for each record, nothing missing. Pass `cursor` as `after` to go on; with `wait` an empty answer is held back until there is an event.",
+    "The partner's events, oldest first, kept for 30 days (EVENT_DAYS of the installation): at least once, in order for each record, nothing missing. Pass `cursor` as `after` to go on; with `wait` an empty response is held back until there is an event.",
   auth: 'key',
   scope: 'events:read',
   query: EventsQuery,

@@ -52,13 +52,13 @@ export async function callOperation(
     const text = await response.text()
     if (text.length > MAX_CHARACTERS)
       return refusal(
-        `The answer has ${text.length} characters, more than ${MAX_CHARACTERS}: ask for less, with limit, filters or a shorter window.`
+        `The response has ${text.length} characters, more than ${MAX_CHARACTERS}: ask for less, with limit, filters or a shorter window.`
       )
     return { ok: response.ok, text, body: parse(text) }
   } catch (error) {
     const { name, cause } = error as { name: string; cause?: { code?: string } }
     const again = changes ? ' Whether it was done is not known: repeat it with the same arguments.' : ''
-    return refusal(`${baseUrl} gave no answer (${cause?.code ?? name}).${again}`)
+    return refusal(`${baseUrl} gave no response (${cause?.code ?? name}).${again}`)
   }
 }
 

@@ -43,7 +43,7 @@ export const placeBinaryOrder: Operation<{ body: BinaryOrder }> = {
   tag: 'Orders',
   summary: 'Place a binary or digit contract',
   description:
-    'Tick contracts, and others with waitForSettle that last up to about 110 seconds, return their closed result; the rest return OPEN and settle by themselves. Time-outs of the client and of proxies on the way must be longer than 140 seconds. Idempotent on clientOrderId: a repeat answers the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
+    'Tick contracts, and others with waitForSettle that last up to about 110 seconds, return their closed result; the rest return OPEN and settle by themselves. Time-outs of the client and of proxies on the way must be longer than 140 seconds. Idempotent on clientOrderId: a repeat returns the same order (Idempotent-Replayed: true), other parameters under the same id are a 409. After a 502 or a lost connection, repeat the request with the same clientOrderId: it never buys twice.',
   auth: 'key',
   scope: 'trading:write',
   body: BinaryOrder,
@@ -290,7 +290,7 @@ function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
   const message =
     row.phase === 'review'
       ? 'Whether the broker bought this order is being reviewed; repeat the request with the same clientOrderId to ask again.'
-      : "The broker's answer is not known yet; repeat the request with the same clientOrderId, it never buys twice."
+      : "The broker's response is not known yet; repeat the request with the same clientOrderId, it never buys twice."
   return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
 }
 

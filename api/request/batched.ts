@@ -49,10 +49,10 @@ const KNOWN_MS = 2 * COMPARED_AGAIN_MS
 
 /** The database's clock, as its responses have shown it. */
 function openDatabaseTime() {
-  /** How far the database's clock is ahead of this process's monotonic one at least: an answer takes time. */
+  /** How far the database's clock is ahead of this process's monotonic one at least: a response takes time. */
   let known: { offsetMs: number; at: number } | undefined
   return {
-    /** What it shows now at least, ms since the epoch; undefined where no answer of the last minutes has shown it. */
+    /** What it shows now at least, ms since the epoch; undefined where no response of the last minutes has shown it. */
     now() {
       const now = performance.now()
       return known && now - known.at <= KNOWN_MS ? now + known.offsetMs : undefined

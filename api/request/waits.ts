@@ -32,7 +32,7 @@ export function openWaits({ maxWaiting = MAX_WAITING } = {}): Waits {
       }
       if (shares.roomOf(partnerId) === 0) {
         countTurnedAway('request')
-        const message = 'Too many requests of this partner are waiting for an answer: let some of them end first.'
+        const message = 'Too many requests of this partner are waiting for a response: let some of them end first.'
         throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
       }
       waiting.add(wait)

@@ -174,7 +174,7 @@ export const disableTrader = switching(true, {
   path: '/v1/traders/{traderId}/disable',
   summary: 'Keep a trader from logging in',
   description:
-    'Its sessions end, sockets that tickets opened for it close, and its logins are answered as with a wrong password, until it is enabled again. Orders under your key are not concerned. Repeating it changes nothing.'
+    'Its sessions end, sockets that tickets opened for it close, and its logins fail as with a wrong password, until it is enabled again. Orders under your key are not concerned. Repeating it changes nothing.'
 })
 
 export const enableTrader = switching(false, {

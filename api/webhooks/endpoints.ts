@@ -36,7 +36,7 @@ export const createWebhook: Operation<{ body: NewWebhook }> = {
   tag: 'Webhooks',
   summary: 'Register a webhook endpoint',
   description:
-    'Events are sent to it from the next one on, signed with `secret`, which is shown once only, in this answer. A partner has at most 10 endpoints.',
+    'Events are sent to it from the next one on, signed with `secret`, which is shown once only, in this response. A partner has at most 10 endpoints.',
   auth: 'key',
   scope: 'webhooks:write',
   body: NewWebhook,
@@ -154,7 +154,7 @@ export const rotateWebhookSecret: Operation<{ params: WebhookPath }> = {
   tag: 'Webhooks',
   summary: 'Give a webhook endpoint a new secret',
   description:
-    'The new secret is shown once only, in this answer. For 24 hours requests are signed with both, so that you can change yours at any moment. Only two secrets sign: another rotation within that time ends the older one at once. Send an Idempotency-Key, so that a repeat after a lost answer is no second rotation.',
+    'The new secret is shown once only, in this response. For 24 hours requests are signed with both, so that you can change yours at any moment. Only two secrets sign: another rotation within that time ends the older one at once. Send an Idempotency-Key, so that a repeat after a lost response is no second rotation.',
   auth: 'key',
   scope: 'webhooks:write',
   params: WebhookPath,

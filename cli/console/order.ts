@@ -127,7 +127,7 @@ export function eventsOf(order: OrderRow): OrderEvent[] {
   const tries = triesOf(order)
   add('Sent', order.sent_at, order.sender && `by ${order.sender}${tries > 1 ? `, try ${tries}` : ''}`)
   add('Must leave by', order.permit_until)
-  add('Answered', order.answered_at)
+  add('Responded', order.answered_at)
   add('Bought', order.opened_at, order.broker_order_id && `contract ${order.broker_order_id}`)
   add('Expires', order.expiry_at)
   add('Last value', order.marked_at, order.current_value)

@@ -19,7 +19,7 @@ export async function checkAnalytics(db: Db): Promise<Finding> {
   if (overdueSeconds > BEHIND_WARN_SECONDS)
     return warn(
       check,
-      `sums are ${Math.round(behindSeconds / 60)} minutes behind: answers are exact, and slow`,
+      `sums are ${Math.round(behindSeconds / 60)} minutes behind: responses are exact, and slow`,
       'start a worker: it adds up every minute; if one runs, see its log'
     )
   return ok(check, `sums are ${Math.round(behindSeconds / 60)} minutes behind the clock, ${late} marked as late`)

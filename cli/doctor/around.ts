@@ -54,7 +54,7 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
   if (!redisUrl) return [ok('redis', 'not used: limits per process, wake-ups through PostgreSQL')]
   try {
     await reachRedis(redisUrl)
-    return [ok('redis', 'answers, and takes writes')]
+    return [ok('redis', 'responds, and takes writes')]
   } catch (error) {
     const { code, name, message } = error as NodeJS.ErrnoException
     if (name === 'ReplyError')
@@ -65,7 +65,7 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
           'until it does not, each process counts for itself; name a primary with memory to spare'
         )
       ]
-    return [fail('redis', `does not answer (${code ?? name})`, 'start it, or correct REDIS_URL')]
+    return [fail('redis', `does not respond (${code ?? name})`, 'start it, or correct REDIS_URL')]
   }
 }
 
@@ -102,10 +102,10 @@ async function checkHealth(base: string): Promise<Finding> {
   const remedy = 'correct BROKER_NEXT_URL, or look at the network'
   try {
     const { status } = await fetch(`${base}/v1/health`, { signal: AbortSignal.timeout(BROKER_TIMEOUT_MS) })
-    return status === 200 ? ok('broker', `${host} is up`) : fail('broker', `${host} answered HTTP ${status}`, remedy)
+    return status === 200 ? ok('broker', `${host} is up`) : fail('broker', `${host} returned HTTP ${status}`, remedy)
   } catch (error) {
     const { name, cause } = error as { name: string; cause?: { code?: string } }
-    return fail('broker', `${host} does not answer (${cause?.code ?? name})`, remedy)
+    return fail('broker', `${host} does not respond (${cause?.code ?? name})`, remedy)
   }
 }
 
@@ -120,7 +120,7 @@ function openOnce(url: string): Promise<string | undefined> {
       resolve(trouble)
     }
     socket.once('open', () => done())
-    socket.once('unexpected-response', (_request, { statusCode }) => done(`answered HTTP ${statusCode}`))
-    socket.once('error', (error: NodeJS.ErrnoException) => done(`does not answer (${error.code ?? 'no handshake'})`))
+    socket.once('unexpected-response', (_request, { statusCode }) => done(`returned HTTP ${statusCode}`))
+    socket.once('error', (error: NodeJS.ErrnoException) => done(`does not respond (${error.code ?? 'no handshake'})`))
   })
 }

@@ -78,7 +78,7 @@ export async function checkReadUrl(db: Db, config: Config): Promise<Finding[]> {
     return [behindBytes > BEHIND_WARN_BYTES ? warn(check, found, advice) : ok(check, found)]
   } catch (error) {
     const { code, message } = error as { code?: string; message: string }
-    return [warn(check, `${placeOf(config.databaseReadUrl)} does not answer (${code ?? message})`, advice)]
+    return [warn(check, `${placeOf(config.databaseReadUrl)} does not respond (${code ?? message})`, advice)]
   } finally {
     await standby.destroy()
   }

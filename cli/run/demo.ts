@@ -82,7 +82,7 @@ export function curlOf(address: string, { key }: Demo): string {
 
 async function must(address: string, key: string, path: string, body: object): Promise<unknown> {
   const { status, text } = await send(address, key, 'POST', path, body)
-  if (status !== 200) throw new CommandRefusal(`POST ${path} was answered ${status}: ${text}`)
+  if (status !== 200) throw new CommandRefusal(`POST ${path} returned ${status}: ${text}`)
   return JSON.parse(text)
 }
 

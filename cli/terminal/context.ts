@@ -204,7 +204,7 @@ function inputOf(command: Command, shape: Schema | undefined): object {
 async function promptForName({ yes, input }: Globals): Promise<string | undefined> {
   if (yes || !input || !process.stdin.isTTY || !process.stderr.isTTY) return undefined
   const prompts = await import('@inquirer/prompts')
-  const message = 'Who acts, for the audit log? (OPERATOR_NAME answers this)'
+  const message = 'Who acts, for the audit log? (OPERATOR_NAME sets it)'
   const validate = (text: string) => /^[^\p{C}]{1,64}$/u.test(text.trim()) || 'A name of at most 64 characters.'
   return (await prompts.input({ message, validate }, { output: process.stderr })).trim()
 }

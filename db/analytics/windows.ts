@@ -76,7 +76,7 @@ export function refuseTooMany(found: unknown[]): void {
   if (found.length > MOST_ROWS)
     throw new ApiError(
       'VALIDATION_FAILED',
-      `The answer has more than ${MOST_ROWS} rows: ask for less, or for longer intervals.`
+      `The response has more than ${MOST_ROWS} rows: ask for less, or for longer intervals.`
     )
 }
 

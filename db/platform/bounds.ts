@@ -68,7 +68,7 @@ export const bounds = {
     sql: counting('payouts', `partner_id = :owner and status = 'REQUESTED'`)
   },
   idempotencyKeys: {
-    what: 'answers kept under Idempotency-Keys in 24 hours',
+    what: 'responses kept under Idempotency-Keys in 24 hours',
     records: 1_000_000,
     bytes: 1024 * MIB,
     sql: `select count(*) as records, coalesce(sum(octet_length(answer)), 0)::bigint as bytes

@@ -28,7 +28,7 @@ export function readiness(
 ): Ready {
   return async () => {
     const wrong: string[] = []
-    await within(SCRAPE_TIMEOUT_MS, rows(db, 'select 1')).catch(() => wrong.push('the database does not answer'))
+    await within(SCRAPE_TIMEOUT_MS, rows(db, 'select 1')).catch(() => wrong.push('the database does not respond'))
     if (!bus.healthy()) wrong.push('wake-ups are down')
     for (const { what, since, cause } of broker?.unreachable() ?? [])
       wrong.push(`broker unreachable since ${new Date(since).toISOString()}: ${what} (${cause})`)

@@ -37,7 +37,7 @@ export interface TakesWrites {
 export const isReplica = (error: unknown): boolean => error instanceof Error && /\bREADONLY\b/.test(error.message)
 
 /**
- * Knows whether a Redis takes writes. One may accept connections and answer INFO and PING all the while that it takes none: paused
+ * Knows whether a Redis takes writes. One may accept connections and respond to INFO and PING all the while that it takes none: paused
  * for a failover, out of memory, a replica. `meanwhile` is what happens then.
  */
 export function takesWrites(client: Redis, { log, meanwhile }: { log: Log; meanwhile: string }): TakesWrites {

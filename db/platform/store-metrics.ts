@@ -134,7 +134,7 @@ function analytics(db: Db) {
   )
   const behind = gauge(
     'service_analytics_behind_seconds',
-    'How far the sums of analytics are behind; answers count the rest from the orders.'
+    'How far the sums of analytics are behind; responses count the rest from the orders.'
   )
   return async () => {
     const { differences, behindSeconds } = await readAnalyticsState(db)

@@ -138,13 +138,13 @@ function sentence(url: string, { code, message = '' }: { code?: string; message?
     case '28000':
       return `PostgreSQL at ${place} refuses this user or password: correct DATABASE_URL.`
     case '3D000':
-      return `PostgreSQL answers, but there is no database ${place}: create it, or correct DATABASE_URL.`
+      return `PostgreSQL responds, but there is no database ${place}: create it, or correct DATABASE_URL.`
     case '57P03':
       return `PostgreSQL at ${place} is starting or stopping: try again shortly.`
     case '53300':
       return `PostgreSQL at ${place} has no connection left: raise max_connections, or lower DATABASE_POOL.`
     default:
-      return `PostgreSQL at ${place} does not answer${code ? ` (${code})` : ''}: check DATABASE_URL and the network.`
+      return `PostgreSQL at ${place} does not respond${code ? ` (${code})` : ''}: check DATABASE_URL and the network.`
   }
 }
 

@@ -225,5 +225,5 @@ async function replayed(standby: Db, wanted: ReplicaPosition, deadline: number):
 
 function sentence(error: unknown): string {
   const { code, message } = error as { code?: string; message?: string }
-  return `the standby does not answer (${code ?? message})`
+  return `the standby does not respond (${code ?? message})`
 }

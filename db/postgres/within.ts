@@ -4,7 +4,7 @@
 export function within<T>(ms: number, work: Promise<T>): Promise<T> {
   let timer: NodeJS.Timeout
   const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`no answer within ${ms} ms`)), ms)
+    timer = setTimeout(() => reject(new Error(`no response within ${ms} ms`)), ms)
   })
   return Promise.race([work, late]).finally(() => clearTimeout(timer))
 }

@@ -9,7 +9,7 @@ const deliveries = new client.Counter({
 })
 const seconds = new client.Histogram({
   name: 'service_webhook_answer_seconds',
-  help: 'From the request to the head of its answer.',
+  help: 'From the request to the head of its response.',
   buckets: [0.01, 0.03, 0.1, 0.3, 1, 3, 10, 15]
 })
 const first = new client.Histogram({

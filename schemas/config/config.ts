@@ -98,7 +98,7 @@ export const environment = {
     SETTLE_WAIT_MS: int('how long a request waits for settlement', 120_000, 100, 300_000),
     PERMIT_MS: int('how long after its commit an order may still be sent', 3000, 50, 60_000),
     RECONCILE_AFTER_MS: int(
-      "the broker's own time-out: from then on an order without an answer is looked up",
+      "the broker's own time-out: from then on an order without a response is looked up",
       20_000,
       100,
       600_000

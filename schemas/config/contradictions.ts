@@ -106,7 +106,7 @@ const rules: Rule[] = [
     severity: 'fail',
     find: ({ reconcileAfterMs, brokerAnswerTimeoutMs }) =>
       reconcileAfterMs < brokerAnswerTimeoutMs
-        ? `RECONCILE_AFTER_MS (${reconcileAfterMs}) is less than BROKER_ANSWER_TIMEOUT_MS (${brokerAnswerTimeoutMs}): an order is looked up while its answer may still come`
+        ? `RECONCILE_AFTER_MS (${reconcileAfterMs}) is less than BROKER_ANSWER_TIMEOUT_MS (${brokerAnswerTimeoutMs}): an order is looked up while its response may still come`
         : undefined,
     advice: 'make RECONCILE_AFTER_MS at least as long'
   },

@@ -22,7 +22,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   MALFORMED_REQUEST: {
     cause:
-      'What came is not HTTP/1.1, or does not have one valid `Host`. Any path can answer it; the connection is closed.',
+      'What came is not HTTP/1.1, or does not have one valid `Host`. Any path can return it; the connection is closed.',
     remedy: 'Let a library speak HTTP.'
   },
   MALFORMED_JSON: {
@@ -100,7 +100,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   REQUEST_TIMEOUT: {
     cause:
-      'The request did not arrive whole within 30 seconds, its header fields within 10, and nothing was done. Any path can answer it.',
+      'The request did not arrive whole within 30 seconds, its header fields within 10, and nothing was done. Any path can return it.',
     remedy: 'Repeat it, an order under the same `clientOrderId`.'
   },
   CLIENT_ORDER_ID_REUSED: {
@@ -125,7 +125,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
     extras: { limit: 1000 }
   },
   IDEMPOTENCY_IN_PROGRESS: {
-    cause: 'The first request under this `Idempotency-Key` has not been answered yet.',
+    cause: 'The first request under this `Idempotency-Key` has no response yet.',
     remedy: 'Wait the seconds in `Retry-After`, then repeat the same request.'
   },
   EMAIL_TAKEN: { cause: 'A trader of yours has this e-mail already.', remedy: 'Log in instead.' },
@@ -171,7 +171,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   HEADERS_TOO_LARGE: {
     cause:
-      'The header fields are larger than 16 KiB together, or more than a hundred, most often because of cookies. Any path can answer it.',
+      'The header fields are larger than 16 KiB together, or more than a hundred, most often because of cookies. Any path can return it.',
     remedy: 'Send fewer or smaller header fields.'
   },
   INTERNAL: {
@@ -180,10 +180,10 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   BROKER_UPSTREAM: {
     cause:
-      'The broker did not answer as expected, or not in time. With `status` FAILED there is certainly no contract; with PENDING it is not known yet.',
+      'The broker did not respond as expected, or not in time. With `status` FAILED there is certainly no contract; with PENDING it is not known yet.',
     remedy: 'Repeat with the same `clientOrderId`: it never buys twice.',
     message:
-      "The broker's answer is not known yet; repeat the request with the same clientOrderId, it never buys twice.",
+      "The broker's response is not known yet; repeat the request with the same clientOrderId, it never buys twice.",
     extras: { orderId: ORDER, status: 'PENDING' }
   },
   TRADING_HALTED: {

@@ -42,9 +42,9 @@ export const errors = {
   RATE_LIMITED: { status: 429, message: 'Too many requests: wait as Retry-After says.' },
   HEADERS_TOO_LARGE: { status: 431, message: 'The header fields are larger than 16 KiB, or more than a hundred.' },
   INTERNAL: { status: 500, message: 'Something failed on our side; quote the requestId.' },
-  BROKER_UPSTREAM: { status: 502, message: 'The broker did not answer as expected; the call may be repeated.' },
+  BROKER_UPSTREAM: { status: 502, message: 'The broker did not respond as expected; the call may be repeated.' },
   TRADING_HALTED: { status: 503, message: 'Placing is halted; see reason. Contracts may still be closed.' },
-  UNAVAILABLE: { status: 503, message: 'The service cannot answer right now; try again shortly.' }
+  UNAVAILABLE: { status: 503, message: 'The service cannot respond right now; try again shortly.' }
 } as const
 
 export type ErrorCode = keyof typeof errors

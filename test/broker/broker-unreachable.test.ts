@@ -45,7 +45,7 @@ away('is logged once, and shown all the while by metrics, /readyz and the doctor
   const { json } = await operator(harness.env, 'doctor', '--json')
   const broker = json.checks.find(({ check }: { check: string }) => check === 'broker')
   assert.is(broker.status, 'fail')
-  assert.match(broker.found, `127.0.0.1:${brokerPort} does not answer (ECONNREFUSED)`)
+  assert.match(broker.found, `127.0.0.1:${brokerPort} does not respond (ECONNREFUSED)`)
   assert.is(said('the broker is unreachable'), 1)
   const lost = await reach('fail')
   assert.match(lost.found, new RegExp(`has not reached ws://127\\.0\\.0\\.1:${brokerPort} \\(v3\\) for \\d+ s: `))

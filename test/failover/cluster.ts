@@ -207,7 +207,7 @@ async function createDatabase(superuser: string, service: string): Promise<void>
   await client.end()
 }
 
-/** One request; status 0 when there was no answer in time. */
+/** One request; status 0 when there was no response in time. */
 async function ask(
   url: string,
   { timeoutMs = ANSWER_MS, ...init }: RequestInit & { timeoutMs?: number } = {}

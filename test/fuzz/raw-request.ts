@@ -48,7 +48,7 @@ export function openConnections(address: string, connections: number): KeptConne
         }
       )
       sent.on('error', reject)
-      sent.on('timeout', () => sent.destroy(new Error(`no answer within ${withinMs} ms`)))
+      sent.on('timeout', () => sent.destroy(new Error(`no response within ${withinMs} ms`)))
       sent.end(body)
     })
   return {

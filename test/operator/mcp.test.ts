@@ -105,7 +105,7 @@ reading('bounds what it returns, and has no tool to place without leave', async 
   const client = await connect()
   const long = await use(client, 'listMessages')
   assert.is(long.isError, true)
-  assert.match(long.text, /^The answer has \d{5} characters, more than 50000: ask for less/)
+  assert.match(long.text, /^The response has \d{5} characters, more than 50000: ask for less/)
   const error = await client
     .callTool({ name: 'placeBinaryOrder', arguments: order() })
     .catch((refused: Error) => refused)

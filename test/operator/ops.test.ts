@@ -198,7 +198,7 @@ if (redis) {
           .map(finding => `${finding.status} ${finding.found}`)
       }
       const ours = /another installation uses this Redis/
-      assert.equal(await found(redis.url), ['ok answers, and takes writes'])
+      assert.equal(await found(redis.url), ['ok responds, and takes writes'])
       assert.not(
         apis.some(({ lines }) => lines.some(line => ours.test(line))),
         'two of one installation'

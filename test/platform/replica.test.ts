@@ -190,7 +190,7 @@ serving('that is killed leaves its reads to the primary, as /readyz and the doct
   assert.is(response.status, 200)
   const ready = await fetch(`http://127.0.0.1:${port}/readyz`)
   assert.is(ready.status, 200)
-  assert.match(await ready.text(), /^ready\nDATABASE_READ_URL: the standby does not answer/)
+  assert.match(await ready.text(), /^ready\nDATABASE_READ_URL: the standby does not respond/)
   assert.is((await finding('read replica'))?.status, 'warn')
   await standby.start()
   await until('the standby to serve again', () => onStandby(reads), WAIT_MS)

@@ -60,7 +60,7 @@ export const usage = `Options of the simulated broker:
   --port N                 port on 127.0.0.1 (0: any free one)
   --tick-ms MS             interval of all ticks, instead of the real one or two seconds
   --seed N                 same seed, same prices and same faults (1)
-  --latency-ms MS          time between a request and its answer (0)
+  --latency-ms MS          time between a request and its response (0)
   --jitter-ms MS           added to the latency at random (0)
   --settlement-delay-ms MS time between the end of a contract and its settlement
   --time-scale N           divides the length of contracts in seconds and more (1)

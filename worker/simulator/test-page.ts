@@ -186,7 +186,7 @@ which is otherwise as ${code('R_100')}; and by every order on an account whose t
 and that of ${code('make run')} know them.
 
 ${table(
-  ['Stake', 'Asset', 'Flag', 'What happens', 'First answer', 'The order ends'],
+  ['Stake', 'Asset', 'Flag', 'What happens', 'First response', 'The order ends'],
   magics.map(magic => [
     code(magic.stake),
     code(assetOf(magic)),

@@ -104,8 +104,8 @@ export class Client {
   async *list<P extends PathOf<'get'>>(path: P, ...[input]: Arguments<'get', P>): AsyncGenerator<Entry<P>, void> {
     let query = { ...(input as Call | undefined)?.query }
     for (;;) {
-      const answer = await this.#call<Record<string, unknown>>('get', path, { ...input, query })
-      const { data, nextCursor, caughtUp, cursor, page = 1, limit = 0, total = 0 } = answer
+      const response = await this.#call<Record<string, unknown>>('get', path, { ...input, query })
+      const { data, nextCursor, caughtUp, cursor, page = 1, limit = 0, total = 0 } = response
       yield* data as Entry<P>[]
       if (nextCursor) query = { ...query, cursor: nextCursor }
       else if (caughtUp === false) query = { ...query, after: cursor }
@@ -167,7 +167,7 @@ export class Client {
       return { response, ...read(response, await response.text(), requestId) }
     } catch (cause) {
       if (call.signal?.aborted) throw call.signal.reason
-      const error = new ServiceError('NO_ANSWER', { message: `${method} ${path} got no answer`, requestId, cause })
+      const error = new ServiceError('NO_ANSWER', { message: `${method} ${path} got no response`, requestId, cause })
       return { response, error }
     }
   }

@@ -1292,7 +1292,7 @@ export interface paths {
                     traderExternalId?: string;
                     /** @description Only these types, separated by commas. */
                     types?: string;
-                    /** @description For how many seconds an empty answer is held back until there is an event. */
+                    /** @description For how many seconds an empty response is held back until there is an event. */
                     wait?: number;
                 };
                 header?: never;
@@ -2197,7 +2197,7 @@ export interface paths {
                     cursor?: string;
                     /** @description How many entries at most. */
                     limit?: number;
-                    /** @description PENDING: accepted, the broker's answer not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract. */
+                    /** @description PENDING: accepted, the broker's response not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract. */
                     status?: "PENDING" | "OPEN" | "CLOSED" | "FAILED";
                     /** @description The partner's own stable user id of the trader. */
                     traderExternalId?: string;
@@ -3737,7 +3737,7 @@ export interface components {
             stake: number;
             /** @description The partner's own stable user id of the trader. */
             traderExternalId: string;
-            /** @description Wait for the settlement of a contract that is not a tick contract as well. The request waits for 120 seconds (SETTLE_WAIT_MS of the installation): a contract of up to about 110 seconds is answered with its result, a longer one OPEN. */
+            /** @description Wait for the settlement of a contract that is not a tick contract as well. The request waits for 120 seconds (SETTLE_WAIT_MS of the installation): a contract of up to about 110 seconds returns its result, a longer one OPEN. */
             waitForSettle?: boolean;
         };
         /** Bot */
@@ -4248,13 +4248,13 @@ export interface components {
             /** @description Identifier of the attempt. */
             deliveryId: string;
             /**
-             * @description Why it failed. HTTP_STATUS: the answer was no 2xx; REDIRECT: the answer was a redirect, which is not followed; GONE: the answer was 410, which disables the endpoint; TIMEOUT: no answer within 15 s; CONNECTION_FAILED: the connection was refused, reset or closed before the answer; TLS_FAILED: the certificate or the TLS handshake was not accepted; ADDRESS_NOT_ALLOWED: the name does not resolve to public addresses alone; INVALID_EVENT: the event cannot be shown; it is not tried again; EXPIRED: the event is not kept any more; it is not tried again; SECRET_UNREADABLE: the secret cannot be decrypted: rotate it.
+             * @description Why it failed. HTTP_STATUS: the response was no 2xx; REDIRECT: the response was a redirect, which is not followed; GONE: the response was 410, which disables the endpoint; TIMEOUT: no response within 15 s; CONNECTION_FAILED: the connection was refused, reset or closed before the response; TLS_FAILED: the certificate or the TLS handshake was not accepted; ADDRESS_NOT_ALLOWED: the name does not resolve to public addresses alone; INVALID_EVENT: the event cannot be shown; it is not tried again; EXPIRED: the event is not kept any more; it is not tried again; SECRET_UNREADABLE: the secret cannot be decrypted: rotate it.
              * @enum {string|null}
              */
             error: "HTTP_STATUS" | "REDIRECT" | "GONE" | "TIMEOUT" | "CONNECTION_FAILED" | "TLS_FAILED" | "ADDRESS_NOT_ALLOWED" | "INVALID_EVENT" | "EXPIRED" | "SECRET_UNREADABLE" | null;
             /** @description The event; null of an event that the log dropped before. */
             eventId: string | null;
-            /** @description Status of the answer; null without one. */
+            /** @description Status of the response; null without one. */
             httpStatus: number | null;
             /** @description How long the attempt took, ms; null where nothing was sent. */
             ms: number | null;
@@ -4265,7 +4265,7 @@ export interface components {
             nextAt: string | null;
             /** @description Whether a retry or a replay was requested. */
             replay: boolean;
-            /** @description The beginning of the answer, at most 1 KiB, as text. Never show it as HTML. */
+            /** @description The beginning of the response, at most 1 KiB, as text. Never show it as HTML. */
             response: string | null;
             /**
              * @description PENDING: not sent yet. RETRYING: this attempt failed, and the event is sent again at `nextAt`. FAILED: it is not sent again by itself.
@@ -4349,7 +4349,7 @@ export interface components {
             /** @description Identifier of the trader. */
             traderId: string;
         };
-        /** @description Every answer above 299 has this shape. Decide by `error`; `message` is for people. */
+        /** @description Every response above 299 has this shape. Decide by `error`; `message` is for people. */
         Error: {
             /** @description With WALLET_INSUFFICIENT: what the wallet holds. */
             balanceUsd?: number;
@@ -4906,7 +4906,7 @@ export interface components {
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount: number | null;
             /**
-             * @description PENDING: accepted, the broker's answer not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.
+             * @description PENDING: accepted, the broker's response not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.
              * @enum {string}
              */
             status: "PENDING" | "OPEN" | "CLOSED" | "FAILED";
@@ -5697,7 +5697,7 @@ export interface components {
             /** @description The stake in the account's currency, rounded down to its decimals; only on accounts in another currency than USD. */
             stakeInAccount: number | null;
             /**
-             * @description PENDING: accepted, the broker's answer not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.
+             * @description PENDING: accepted, the broker's response not yet known. OPEN: bought. CLOSED: settled, sold or stopped out. FAILED: certainly no contract.
              * @enum {string}
              */
             status: "PENDING" | "OPEN" | "CLOSED" | "FAILED";
@@ -6775,7 +6775,7 @@ export interface components {
                     /** @description Requests of the day. */
                     requests: number;
                 }[];
-                /** @description Those answered with a status of 400 or above. */
+                /** @description Those whose response has a status of 400 or above. */
                 errors: number;
                 /** @description All requests. */
                 total: number;
@@ -6873,15 +6873,15 @@ export interface components {
             /** @description Identifier of the attempt. */
             deliveryId: string;
             /**
-             * @description Why it failed. HTTP_STATUS: the answer was no 2xx; REDIRECT: the answer was a redirect, which is not followed; GONE: the answer was 410, which disables the endpoint; TIMEOUT: no answer within 15 s; CONNECTION_FAILED: the connection was refused, reset or closed before the answer; TLS_FAILED: the certificate or the TLS handshake was not accepted; ADDRESS_NOT_ALLOWED: the name does not resolve to public addresses alone; INVALID_EVENT: the event cannot be shown; it is not tried again; EXPIRED: the event is not kept any more; it is not tried again; SECRET_UNREADABLE: the secret cannot be decrypted: rotate it.
+             * @description Why it failed. HTTP_STATUS: the response was no 2xx; REDIRECT: the response was a redirect, which is not followed; GONE: the response was 410, which disables the endpoint; TIMEOUT: no response within 15 s; CONNECTION_FAILED: the connection was refused, reset or closed before the response; TLS_FAILED: the certificate or the TLS handshake was not accepted; ADDRESS_NOT_ALLOWED: the name does not resolve to public addresses alone; INVALID_EVENT: the event cannot be shown; it is not tried again; EXPIRED: the event is not kept any more; it is not tried again; SECRET_UNREADABLE: the secret cannot be decrypted: rotate it.
              * @enum {string|null}
              */
             error: "HTTP_STATUS" | "REDIRECT" | "GONE" | "TIMEOUT" | "CONNECTION_FAILED" | "TLS_FAILED" | "ADDRESS_NOT_ALLOWED" | "INVALID_EVENT" | "EXPIRED" | "SECRET_UNREADABLE" | null;
-            /** @description Status of the answer; null without one. */
+            /** @description Status of the response; null without one. */
             httpStatus: number | null;
             /** @description How long the attempt took, ms; null where nothing was sent. */
             ms: number | null;
-            /** @description The beginning of the answer, at most 1 KiB, as text. Never show it as HTML. */
+            /** @description The beginning of the response, at most 1 KiB, as text. Never show it as HTML. */
             response: string | null;
         };
         /** WebhookTestEvent */

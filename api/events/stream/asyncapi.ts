@@ -11,7 +11,7 @@ import { Components } from '../../description/schemas.ts'
 const DESCRIPTION = `One WebSocket for what happens to a partner, as it happens. JSON text frames, one message each.
 
 Open it with \`Authorization: Bearer <key>\` (scope events:read for events, trading:read for ticks), or in a browser with a ticket of \`POST /v1/stream/tickets\`:
-\`Sec-WebSocket-Protocol: ${SUBPROTOCOL}, ticket.<ticket>\`. What keeps a request from being answered keeps a socket from being opened, with the same envelope.
+\`Sec-WebSocket-Protocol: ${SUBPROTOCOL}, ticket.<ticket>\`. What keeps a request from being served keeps a socket from being opened, with the same envelope.
 A socket beyond those of the plan is opened and closed with 4429 at once, which a browser can see.
 
 Send \`subscribe\`. Keep the cursor of the last event you have dealt with, and subscribe with it as \`after\` when you reconnect: nothing is missed.

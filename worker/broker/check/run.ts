@@ -126,7 +126,7 @@ async function checkAccount(talk: Talk, report: Report, { dialect, accountId }: 
     error?.code ?? ''
   )
   const { frame: pong } = await talk.call({ ping: 1 })
-  report.note('ping is answered with pong', pong.ping === 'pong')
+  report.note('ping is responded to with pong', pong.ping === 'pong')
   const site = await talk.call(dialect === 'v3' ? { website_status: 1 } : { website_status: 1, subscribe: 1 })
   if (dialect === 'next') report.note('there is no website_status', site.error !== null, site.error?.code)
 }
@@ -147,7 +147,7 @@ async function checkRefusals(talk: Talk, report: Report, symbolKey: string): Pro
     wrong.error?.code
   )
   const forget = await talk.call({ forget: 'x'.repeat(32) })
-  report.note('forgetting what is not open answers 0', forget.frame.forget === 0, forget.error?.code)
+  report.note('forgetting what is not open returns 0', forget.frame.forget === 0, forget.error?.code)
 }
 
 const cheapest = (symbolKey: string, amount: number) => ({

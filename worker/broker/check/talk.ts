@@ -58,7 +58,7 @@ export class Talk {
     return new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
         this.#waiting.delete(reqId)
-        reject(new Error(`${Object.keys(request)[0]} was not answered within ${TIMEOUT_MS / 1000} s`))
+        reject(new Error(`${Object.keys(request)[0]} got no response within ${TIMEOUT_MS / 1000} s`))
       }, TIMEOUT_MS)
       this.#waiting.set(reqId, frame => {
         clearTimeout(timer)

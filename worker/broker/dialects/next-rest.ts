@@ -210,7 +210,7 @@ export class Rest {
     } catch (cause) {
       // Nothing of the request is logged: its headers are secrets.
       const late = cause instanceof Error && cause.name === 'TimeoutError'
-      throw unreachable(late ? 'no answer in time' : codeOf(cause))
+      throw unreachable(late ? 'no response in time' : codeOf(cause))
     }
   }
 
@@ -280,7 +280,7 @@ export function userOf(token: string): string {
 }
 
 function unreadable(cause: unknown): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'The broker answered something unexpected.', {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker returned something unexpected.', {
     brokerCode: 'BadFrame',
     ran: 'no',
     cause

@@ -38,7 +38,7 @@ export async function renewToken(
     body = await readJson(response)
   } catch (cause) {
     // Nothing of the request is kept: its body is a secret.
-    throw unreachable(cause instanceof Error && cause.name === 'TimeoutError' ? 'no answer in time' : 'no answer')
+    throw unreachable(cause instanceof Error && cause.name === 'TimeoutError' ? 'no response in time' : 'no response')
   }
   if (status !== 200) throw refusal(status, body)
   const { access_token: token, refresh_token: next, expires_in: seconds } = body

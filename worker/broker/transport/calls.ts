@@ -105,13 +105,13 @@ export function unsent(message: string, brokerCode: string, cause?: unknown): Br
 /** No response came in time: in doubt, if the call may have run. */
 export function noResponse({ mayRun }: PendingCall): BrokerError {
   const ran = mayRun ? 'unknown' : 'no'
-  return new BrokerError('BROKER_UPSTREAM', 'The broker did not answer in time.', { brokerCode: 'NoAnswer', ran })
+  return new BrokerError('BROKER_UPSTREAM', 'The broker did not respond in time.', { brokerCode: 'NoAnswer', ran })
 }
 
 /** The connection broke before the response: in doubt, if the call may have run. */
 export function disconnected({ mayRun }: PendingCall, cause: BrokerError): BrokerError {
   if (!mayRun) return cause
-  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it answered.', {
+  return new BrokerError('BROKER_UPSTREAM', 'The connection to the broker broke before it responded.', {
     brokerCode: 'Disconnected',
     ran: 'unknown',
     cause

@@ -253,7 +253,7 @@ function isContractId(contractId: string): boolean {
 }
 
 function anotherAccount(): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'The broker answered for another account.', {
+  return new BrokerError('BROKER_UPSTREAM', 'The broker responded for another account.', {
     brokerCode: 'WrongAccount',
     ran: 'no'
   })

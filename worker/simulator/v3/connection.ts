@@ -120,7 +120,7 @@ export class ClientConnection implements ClientSession {
     const fate = this.#fate(requested)
     if (fate?.effect === 'error') {
       const code = fate.code ?? 'InternalServerError'
-      throw new V3Error(code, fate.message ?? `The broker answers ${code}.`, fate.details)
+      throw new V3Error(code, fate.message ?? `The broker returns ${code}.`, fate.details)
     }
     const account = requested.grant?.account.loginid
     const who = account === undefined ? this.#key : `${account} ${this.appId}`
