@@ -320,10 +320,11 @@ const eventGuards: TestedGuard[] = [
   {
     name: 'nothing after the cursor of `subscribed` can be missed',
     edits: [
+      edit(socket, '  #begin({ id, channel', '  async #begin({ id, channel'),
       edit(
         socket,
         '    const subscription = new Subscription({',
-        `    this.#say({ type: 'subscribed', id, channel, cursor: this.#text(point ?? this.#tail.state.latest) })
+        `    this.#say({ type: 'subscribed', id, channel, cursor: this.#text(after ?? this.#tail.state.latest) })
     await readLogState(this.#open.db, partnerId)
     const subscription = new Subscription({`
       ),
