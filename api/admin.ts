@@ -1,11 +1,7 @@
 // Operations of keys with admin scope: such a key acts for the platform, on records of any partner of its side.
 
-import {
-  presentPurchase,
-  presentSubscription,
-  refundPurchase as refund,
-  refundSubscription as refundMonth
-} from '../db/marketplace/sales.ts'
+import { refundPurchase as refund, refundSubscription as refundMonth } from '../db/marketplace/refunds.ts'
+import { presentPurchase, presentSubscription } from '../db/marketplace/sales.ts'
 import { recordAudit } from '../db/platform/audit.ts'
 import { Purchase, Refund, Subscription } from '../schemas/marketplace/sales.ts'
 import { type IdParams, idParams } from './marketplace/listings.ts'

@@ -2,7 +2,7 @@
 
 import {
   cancelSubscription as cancel,
-  hasPurchase,
+  findPurchase,
   hasSubscription,
   listPurchases,
   listSubscriptions,
@@ -49,7 +49,7 @@ export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
     const sale = { ...saleOf(request), feePct: config.marketplaceFeePct }
     const party = partyOf(request)
     const { partnerId, partyId } = party
-    await requireRoomUnless(db, 'purchases', partnerId, () => hasPurchase(db, partyId, sale.botId))
+    await requireRoomUnless(db, 'purchases', partnerId, () => findPurchase(db, partyId, sale.botId))
     return presentPurchase(await db.transaction(trx => purchase(trx, party, sale)))
   }
 }

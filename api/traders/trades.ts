@@ -1,6 +1,6 @@
 // Trade records: partners report trades made elsewhere, and read them back.
 import { requireRoomUnless } from '../../db/platform/bounds.ts'
-import { collectTrade as collect, hasTrade, listTrades, type StoredTrade } from '../../db/traders/trades.ts'
+import { collectTrade as collect, findTrade, listTrades, type StoredTrade } from '../../db/traders/trades.ts'
 import { checkFreeform } from '../../schemas/fields/freeform.ts'
 import {
   CollectedTrade,
@@ -28,7 +28,7 @@ export const collectTrade: Operation<{ body: TradeRecord }> = {
   async handle({ partner, body }, { db }): Promise<CollectedTrade> {
     if (body.metadata) checkFreeform(body.metadata, '/body/metadata')
     const { partnerId } = partner
-    await requireRoomUnless(db, 'trades', partnerId, () => hasTrade(db, partnerId, body.broker_contract_id))
+    await requireRoomUnless(db, 'trades', partnerId, () => findTrade(db, partnerId, body.broker_contract_id))
     const { tradeId, duplicate, collectedAt } = await collect(db, {
       partnerId,
       brokerContractId: body.broker_contract_id,

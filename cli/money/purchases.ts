@@ -1,13 +1,7 @@
 // operator purchases: what was bought in the marketplace, and paying it back.
 import type { Command } from 'commander'
-import {
-  getPurchase,
-  getSubscription,
-  listPurchases,
-  type PurchaseRow,
-  refundPurchase,
-  refundSubscription
-} from '../../db/marketplace/sales.ts'
+import { getPurchase, getSubscription, refundPurchase, refundSubscription } from '../../db/marketplace/refunds.ts'
+import { listPurchases, type PurchaseRow } from '../../db/marketplace/sales.ts'
 import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { PurchaseFilter, PurchaseRefund } from '../../schemas/commands/money.ts'

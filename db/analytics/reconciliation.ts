@@ -1,7 +1,7 @@
 // What the broker reports of an application's markups, held against the orders: by day of UTC, as the broker reports, and by
-// currency. Both sides are those of real accounts, and of contracts with a markup. An application may be that of several partners, and
-// its report is of all of them: contracts that orders of others have are left out of it. Where the report has sums alone they cannot be
-// told apart, and a day on which another partner bought something has no side of the broker.
+// currency. Both sides are those of real accounts, and of contracts with a markup. Several partners may use one application,
+// and its report contains the contracts of all of them: those that orders of other partners have are left out. Where the report contains
+// only sums, the broker's figures of a day on which another partner bought something are null.
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { MOST_ROWS, refuseTooMany } from './windows.ts'

@@ -5,12 +5,11 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts'
 import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
 import { endOfPeriod } from '../money/billing.ts'
-import { accounts, findTransfer, outsideOf, type TransferEntry, transfer } from '../money/ledger.ts'
+import { accounts, outsideOf, type TransferEntry, transfer } from '../money/ledger.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import type { BotRow } from './bot-rows.ts'
 import { lockBot, type MarketParty, requireVisible } from './listings.ts'
-import { takeReviewBack } from './reviews.ts'
 
 export interface PurchaseRow {
   id: string
@@ -94,6 +93,11 @@ function refuseSale(
   throw new ApiError('PRICE_CHANGED', `The ${what} price is ${priceUsd} USD now.`, { extras: { priceUsd } })
 }
 
+/** The party's purchase of the bot that was not paid back. */
+export async function findPurchase(db: Db, partyId: string, botId: string): Promise<PurchaseRow | undefined> {
+  return db('marketplace_purchases').where({ bot_id: botId, party_id: partyId, status: 'COMPLETED' }).first()
+}
+
 /**
  * Buys a bot, once: a party that has it gets its first purchase, and no money moves. Throws NOT_FOUND,
  * CONFLICT (one's own bot, no one-time price), PRICE_CHANGED or WALLET_INSUFFICIENT.
@@ -105,11 +109,7 @@ export async function purchaseBot(
 ): Promise<PurchaseRow> {
   const { partnerId, partyId } = party
   const found = await lockBot(trx, botId)
-  const live = () =>
-    trx('marketplace_purchases').where({ bot_id: botId, party_id: partyId, status: 'COMPLETED' }).first() as Promise<
-      PurchaseRow | undefined
-    >
-  const first = await live()
+  const first = await findPurchase(trx, partyId, botId)
   // Also of a bot that was retired since: who did not receive the response must not take it for not bought.
   if (first) return first
   const bot = requireVisible(found, botId, party)
@@ -124,7 +124,7 @@ export async function purchaseBot(
      returning *`,
     { id: newId('purchase'), botId, partnerId, partyId, price, feeUsd }
   )
-  if (!purchase) return (await live()) as PurchaseRow
+  if (!purchase) return (await findPurchase(trx, partyId, botId)) as PurchaseRow
   await rows(
     trx,
     `update marketplace_bots set downloads = downloads + 1, sales = sales + 1, gross = gross + :price::numeric, net = net + :netUsd::numeric
@@ -141,16 +141,6 @@ export async function purchaseBot(
   return purchase
 }
 
-/** Whether the party has bought the bot, and it was not paid back. */
-export async function hasPurchase(db: Db, partyId: string, botId: string): Promise<boolean> {
-  const found = await rows(
-    db,
-    `select from marketplace_purchases where bot_id = :botId and party_id = :partyId and status = 'COMPLETED'`,
-    { partyId, botId }
-  )
-  return found.length > 0
-}
-
 /** Whether the party subscribes to the bot. */
 export async function hasSubscription(db: Db, partyId: string, botId: string): Promise<boolean> {
   const found = await rows(
@@ -159,128 +149,6 @@ export async function hasSubscription(db: Db, partyId: string, botId: string): P
     { partyId, botId }
   )
   return found.length > 0
-}
-
-/** The side a record is looked for on; both where it is left out, for the operator. */
-interface OnSide {
-  test?: boolean
-}
-
-/** Throws NOT_FOUND. */
-export async function getPurchase(db: Db, purchaseId: string, { test }: OnSide = {}): Promise<PurchaseRow> {
-  const [purchase] = await rows<PurchaseRow>(db, saleOfSide('marketplace_purchases'), {
-    id: purchaseId,
-    test: test ?? null
-  })
-  if (!purchase) throw new ApiError('NOT_FOUND', `There is no purchase ${purchaseId}.`)
-  return purchase
-}
-
-/**
- * Pays a purchase back, the platform's fee included: the mirror of its sale, once. Earnings may go below zero. Its download
- * leaves the bot's figures, and so does the review of a party that has the bot no more. Throws NOT_FOUND, or CONFLICT when it is REFUNDED already.
- */
-export async function refundPurchase(
-  trx: Db,
-  purchaseId: string,
-  { reason, ...side }: { reason: string } & OnSide
-): Promise<PurchaseRow> {
-  const { bot_id: botId, party_id: partyId } = await getPurchase(trx, purchaseId, side)
-  await lockBot(trx, botId)
-  const [purchase] = await rows<PurchaseRow>(
-    trx,
-    `update marketplace_purchases set status = 'REFUNDED', refunded_at = now(), refund_reason = :reason
-      where id = :purchaseId and status = 'COMPLETED'
-      returning *`,
-    { purchaseId, reason }
-  )
-  if (!purchase) throw new ApiError('CONFLICT', 'The purchase is REFUNDED; only one that is COMPLETED can be REFUNDED.')
-  await rows(
-    trx,
-    `update marketplace_bots
-        set downloads = greatest(0, downloads - 1), sales = sales - 1, gross = gross - :price::numeric,
-            net = net - (:price::numeric - :fee::numeric)
-      where id = :botId`,
-    { botId, price: purchase.price, fee: purchase.fee }
-  )
-  await takeReviewBack(trx, botId, partyId)
-  // A bot sold for nothing moved nothing.
-  const sale = await findTransfer(trx, `purchase:${purchase.id}`)
-  if (sale)
-    await transfer(trx, {
-      reference: `refund:${purchase.id}`,
-      kind: 'refund',
-      entries: mirrored(sale.entries),
-      details: { purchaseId: purchase.id, botId, reason }
-    })
-  return purchase
-}
-
-/** Throws NOT_FOUND. */
-export async function getSubscription(db: Db, subscriptionId: string, { test }: OnSide = {}): Promise<SubscriptionRow> {
-  const [found] = await rows<SubscriptionRow>(db, saleOfSide('marketplace_subscriptions'), {
-    id: subscriptionId,
-    test: test ?? null
-  })
-  if (!found) throw new ApiError('NOT_FOUND', `There is no subscription ${subscriptionId}.`)
-  return found
-}
-
-/**
- * Pays the last month of a subscription back, the platform's fee included: the mirror of its payment, once. The
- * subscription ends at once, if it has not; download and review as with a purchase. Throws NOT_FOUND, or CONFLICT when
- * it was paid back already.
- */
-export async function refundSubscription(
-  trx: Db,
-  subscriptionId: string,
-  { reason, ...side }: { reason: string } & OnSide
-): Promise<SubscriptionRow> {
-  const { bot_id: botId, party_id: partyId } = await getSubscription(trx, subscriptionId, side)
-  await lockBot(trx, botId)
-  const [before] = await rows<SubscriptionRow>(
-    trx,
-    'select * from marketplace_subscriptions where id = :subscriptionId for no key update',
-    { subscriptionId }
-  )
-  if (!before || before.refunded_at)
-    throw new ApiError('CONFLICT', 'The last month of the subscription is REFUNDED; nothing is left to be REFUNDED.')
-  const [refunded] = (await rows<SubscriptionRow>(
-    trx,
-    `update marketplace_subscriptions
-        set status = 'CANCELED', canceled_at = coalesce(canceled_at, now()), refunded_at = now(), refund_reason = :reason
-      where id = :subscriptionId returning *`,
-    { subscriptionId, reason }
-  )) as [SubscriptionRow]
-  // A month that cost nothing moved nothing.
-  const paid = await findTransfer(trx, `subscription:${subscriptionId}:${before.periods}`)
-  const earned = paid?.entries.find(({ account }) => account.startsWith('earnings:'))?.amountUsd ?? '0.00'
-  await rows(
-    trx,
-    `update marketplace_bots
-        set downloads = greatest(0, downloads - 1), subscribers = subscribers - :ended,
-            gross = gross - :price::numeric, net = net - :net::numeric
-      where id = :botId`,
-    { botId, ended: before.status === 'CANCELED' ? 0 : 1, price: paid ? before.price : '0', net: earned }
-  )
-  await takeReviewBack(trx, botId, partyId)
-  if (paid)
-    await transfer(trx, {
-      reference: `refund:${subscriptionId}:${before.periods}`,
-      kind: 'refund',
-      entries: mirrored(paid.entries),
-      details: { subscriptionId, botId, period: before.periods, reason }
-    })
-  return refunded
-}
-
-function saleOfSide(table: string): string {
-  return `select s.* from ${table} s join marketplace_bots b on b.id = s.bot_id
-           where s.id = :id and (:test::boolean is null or b.test = :test::boolean)`
-}
-
-function mirrored(entries: TransferEntry[]): TransferEntry[] {
-  return entries.map(({ account, amountUsd }) => ({ account, amountUsd: negated(amountUsd) }))
 }
 
 /**

@@ -141,17 +141,17 @@ export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes 
     throw refusal({ what: `bytes of ${bound.what}` }, bound.bytes)
 }
 
-/** As requireRoom; without room it passes also where `exists` finds the record that a repeat returns, so that none is made. */
+/** As requireRoom; without room it passes also where `find` has the record that a repeat returns, so that none is made. */
 export async function requireRoomUnless(
   db: Db,
   kind: BoundKind,
   owner: string,
-  exists: () => Promise<boolean>
+  find: () => Promise<unknown>
 ): Promise<void> {
   try {
     await requireRoom(db, kind, owner)
   } catch (error) {
-    if (!(error instanceof ApiError) || !(await exists())) throw error
+    if (!(error instanceof ApiError) || !(await find())) throw error
   }
 }
 

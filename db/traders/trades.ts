@@ -24,13 +24,18 @@ export interface StoredTrade extends NewTrade {
   collectedAt: Date
 }
 
+interface CollectedRow {
+  id: string
+  collected_at: Date
+}
+
 /** Stores a record unless its contract has one; then the first one stays as it is and is returned. */
 export async function collectTrade(
   db: Db,
   trade: NewTrade
 ): Promise<{ tradeId: string; collectedAt: Date; duplicate: boolean }> {
   const { metadata, ...plain } = trade
-  const [stored] = await rows<{ id: string; collected_at: Date }>(
+  const [stored] = await rows<CollectedRow>(
     db,
     `insert into trade_records (id, partner_id, broker_contract_id, client_broker_loginid, contract_type, stake_amount,
        profit_loss, payout_amount, currency, trader_external_id, symbol, metadata, trade_timestamp, traded_at)
@@ -41,20 +46,19 @@ export async function collectTrade(
     { id: newId('trade'), ...plain, metadata: metadata && JSON.stringify(metadata) }
   )
   if (stored) return { tradeId: stored.id, collectedAt: stored.collected_at, duplicate: false }
-  const known = (await db('trade_records')
-    .where({ partner_id: trade.partnerId, broker_contract_id: trade.brokerContractId })
-    .first('id', 'collected_at')) as { id: string; collected_at: Date }
+  const known = (await findTrade(db, trade.partnerId, trade.brokerContractId)) as CollectedRow
   return { tradeId: known.id, collectedAt: known.collected_at, duplicate: true }
 }
 
-/** Whether the partner has a record of the contract. */
-export async function hasTrade(db: Db, partnerId: string, brokerContractId: string): Promise<boolean> {
-  const found = await rows(
-    db,
-    'select from trade_records where partner_id = :partnerId and broker_contract_id = :brokerContractId',
-    { partnerId, brokerContractId }
-  )
-  return found.length > 0
+/** The partner's record of the contract. */
+export async function findTrade(
+  db: Db,
+  partnerId: string,
+  brokerContractId: string
+): Promise<CollectedRow | undefined> {
+  return db('trade_records')
+    .where({ partner_id: partnerId, broker_contract_id: brokerContractId })
+    .first('id', 'collected_at')
 }
 
 /** The partner's records, the newest trade first. */

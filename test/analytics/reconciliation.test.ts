@@ -319,16 +319,23 @@ days('is not complete while a markup is unknown, and is compared again', async (
   assert.equal([(await read()).complete, (await read()).data[0].difference], [true, 0])
 })
 
-days('is not complete while an order of it is in doubt', async () => {
-  await bought(trader, { markup: 0.1 })
-  await insertOrderRows(db, trader, { phase: 'queued', at: lastReported })
-  const doubted = () => db('orders').whereNull('opened_at')
+const doubted = () => db('orders').whereNull('opened_at')
+
+/** An order of the application that is in doubt since the day. */
+async function makeDoubt(of: TestTrader): Promise<void> {
+  await insertOrderRows(db, of, { phase: 'queued', at: lastReported })
   const sent = { sent_at: lastReported, permit_until: lastReported, resolve_at: new Date() }
   await doubted().update({ phase: 'sending', app_id: String(appId), ...sent })
-  const completeNow = async () => {
-    await reconcilePartner(worker, { partnerId: partner.partnerId, day })
-    return (await read()).complete
-  }
+}
+
+async function completeNow(): Promise<boolean> {
+  await reconcilePartner(worker, { partnerId: partner.partnerId, day })
+  return (await read()).complete
+}
+
+days('is not complete while an order of it is in doubt', async () => {
+  await bought(trader, { markup: 0.1 })
+  await makeDoubt(trader)
   assert.is(await completeNow(), false)
   await doubted().update({ app_id: 'other' })
   assert.is(await completeNow(), true, 'in doubt at another application')
@@ -423,14 +430,7 @@ days('of an application of two partners leaves out on either side what orders of
 days('is not complete while an order of another partner of its application is in doubt', async () => {
   const other = await harness.makePartner()
   await bought(trader, { markup: 0.1 })
-  await insertOrderRows(db, await other.makeTrader(), { phase: 'queued', at: lastReported })
-  const sent = { sent_at: lastReported, permit_until: lastReported, resolve_at: new Date() }
-  const doubted = () => db('orders').whereNull('opened_at')
-  await doubted().update({ phase: 'sending', app_id: String(appId), ...sent })
-  const completeNow = async () => {
-    await reconcilePartner(worker, { partnerId: partner.partnerId, day })
-    return (await read()).complete
-  }
+  await makeDoubt(await other.makeTrader())
   assert.is(await completeNow(), false)
   await doubted().update({ app_id: 'other' })
   assert.is(await completeNow(), true)

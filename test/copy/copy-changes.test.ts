@@ -15,8 +15,8 @@ import { fanOut } from '../../worker/copy/fanout.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
 import { ceilingOf } from '../../worker/orders/stake.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
-import type { WorkerServices } from '../../worker/services.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { makeFollowedOrder } from '../support/copying.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -182,23 +182,10 @@ stopping('closes a copy whose leader had sold before, also where that is known o
 const late = suite('the time to live of a copy')
 
 late('counts from the purchase of its leader, however long the follow was locked', async () => {
-  // No worker: this test is it.
-  const { services, makePartner } = await openHarness()
-  const own = await makePartner()
-  const [leader, follower] = [await own.makeTrader(), await own.makeTrader()]
-  await insertOrderRows(services.db, leader, { phase: 'open' })
-  const { id: orderId } = await services.db('orders').where({ trader_id: leader.traderId }).first('id')
-  await services.db.raw(
-    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
-     select 'fol_' || substr(id, 5), partner_id, id, external_id, ?, 50, 90, 'ACTIVE', 10000 from traders where id = ?`,
-    [leader.traderId, follower.traderId]
-  )
+  const unstated = { stake: null, stopLoss: null, takeProfit: null }
+  const { services, leader, orderId, worker } = await makeFollowedOrder(async () => unstated)
   await services.db.raw('update orders set sent_at = clock_timestamp() where id = ?', [orderId])
   await services.queue.enqueue(services.db, 'copy.fanout', [{ orderId }])
-  const brokers = {
-    of: () => ({ market: () => ({ leastOf: async () => ({ stake: null, stopLoss: null, takeProfit: null }) }) })
-  }
-  const worker = { ...services, worker: 'worker', clock: systemClock, brokers } as unknown as WorkerServices
   const holder = await services.db.transaction()
   await holder('follows').where({ leader_id: leader.traderId }).forUpdate().select('id')
   const fanning = fanOut(worker, new CopyPace(systemClock))

@@ -16,6 +16,7 @@ import { contractOf } from '../../worker/orders/terms.ts'
 import { type Clock, systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { makeFollowedOrder } from '../support/copying.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -98,22 +99,12 @@ copying('waits for the broker’s minimums for a second at most, and goes on wit
 })
 
 copying('asks the broker while no transaction is open, and copies the order as it is afterwards', async () => {
-  // No worker: this test is it.
-  const { services, makePartner } = await openHarness()
-  const partner = await makePartner()
-  const [leader, follower] = [await partner.makeTrader(), await partner.makeTrader()]
-  await insertOrderRows(services.db, leader, { phase: 'open' })
-  const { id: orderId } = await services.db('orders').where({ trader_id: leader.traderId }).first('id')
-  await services.db.raw(
-    `insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, status, base_balance)
-     select 'fol_' || substr(id, 5), partner_id, id, external_id, ?, 50, 90, 'ACTIVE', 10000 from traders where id = ?`,
-    [leader.traderId, follower.traderId]
-  )
+  const { services, leader, orderId, worker } = await makeFollowedOrder(() => minimums())
   for (const name of ['copy.fanout', 'copy.limits'] as const)
     await services.queue.enqueue(services.db, name, [{ orderId }])
   const open: unknown[] = []
   let asked = 0
-  async function leastOf() {
+  async function minimums() {
     asked += 1
     const found = await services.db.raw(
       `select query from pg_stat_activity where datname = current_database() and state like 'idle in transaction%'`
@@ -122,8 +113,6 @@ copying('asks the broker while no transaction is open, and copies the order as i
     await services.db('orders').where({ id: orderId }).update({ closed_early: true })
     return { stake: null, stopLoss: null, takeProfit: null }
   }
-  const brokers = { of: () => ({ market: () => ({ leastOf }) }) }
-  const worker = { ...services, worker: 'worker', clock: systemClock, brokers } as unknown as WorkerServices
   assert.is(await fanOut(worker, new CopyPace(systemClock)), true)
   assert.is(await changeLimitsOfCopies(worker), true)
   assert.equal([asked, open], [2, []])

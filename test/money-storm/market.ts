@@ -1,7 +1,8 @@
 // The marketplace's part of the money storm: sales, refunds, subscriptions, cancellations in the midst of renewals.
 
 import { type MarketParty, publishBot, retireBot } from '../../db/marketplace/listings.ts'
-import { cancelSubscription, purchaseBot, refundPurchase, subscribeToBot } from '../../db/marketplace/sales.ts'
+import { refundPurchase } from '../../db/marketplace/refunds.ts'
+import { cancelSubscription, purchaseBot, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { putOnSale } from '../support/marketplace-makers.ts'
 import { type Random, seeded } from './random.ts'

@@ -2,7 +2,8 @@
 // guards are switched off by the owner of the tables, each time in a transaction that is rolled back.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { refundSubscription, subscribeToBot } from '../../db/marketplace/sales.ts'
+import { refundSubscription } from '../../db/marketplace/refunds.ts'
+import { subscribeToBot } from '../../db/marketplace/sales.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { requestPayout } from '../../db/money/payouts.ts'
 import { verifyLedger, verifyWithin } from '../../db/money/verify.ts'

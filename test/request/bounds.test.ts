@@ -236,6 +236,15 @@ keeping('takes any text as the e-mail of an exchange, and a change of a bot with
   assert.equal([unchanged.status, unchanged.body.name], [200, bot.name])
 })
 
+const record = {
+  stake_amount: 1,
+  contract_type: 'CALL',
+  broker_contract_id: 'one',
+  client_broker_loginid: 'CR1',
+  profit_loss: 1,
+  trade_timestamp: '2026-01-02T03:04:05Z'
+}
+
 keeping('is bounded in every kind, wherever a record of it is made', async () => {
   const [partner, empty, seller] = [
     await harness.makePartner(),
@@ -251,14 +260,6 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
   const email = `${trader.traderId}@example.com`
   const accountId = newAccountId()
   const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO' }]
-  const record = {
-    stake_amount: 1,
-    contract_type: 'CALL',
-    broker_contract_id: 'one',
-    client_broker_loginid: 'CR1',
-    profit_loss: 1,
-    trade_timestamp: '2026-01-02T03:04:05Z'
-  }
   const making: [BoundKind, Operation, object][] = [
     ['traders', exchangeTokens, { body: { traderExternalId: 'one more', accounts } }],
     ['traders', signUpTrader, { body: { email, password: 'rather-Long-4711-password' } }],
@@ -285,14 +286,6 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
 keeping('is returned to a repeat, whatever was made in between', async () => {
   const [partner, seller] = [await harness.makePartner(), await harness.makePartner()]
   const params = { id: await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }) }
-  const record = {
-    stake_amount: 1,
-    contract_type: 'CALL',
-    broker_contract_id: 'one',
-    client_broker_loginid: 'CR1',
-    profit_loss: 1,
-    trade_timestamp: '2026-01-02T03:04:05Z'
-  }
   const signup = { email: 'one@example.com', password: 'rather-Long-4711-password' }
   const { body: signedUp } = await partner.call(signUpTrader, { body: signup })
   const { traderExternalId } = signedUp
