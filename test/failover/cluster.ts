@@ -14,8 +14,8 @@ const CONFIGURATION = resolve(import.meta.dirname, '../../.deploy/failover')
 const BIN = '/usr/lib/postgresql/15/bin'
 const START_MS = 120_000
 const ANSWER_MS = 2000
-// More than both waits of .deploy/failover/switchover.
-const SWITCH_MS = 100_000
+// More than all waits of .deploy/failover/switchover.
+const SWITCH_MS = 150_000
 
 /** A member as Patroni's GET /cluster shows it. */
 interface MemberState {
@@ -171,9 +171,12 @@ export async function openCluster(dir: string): Promise<Cluster> {
         START_MS
       ),
     async switchOver(from) {
-      await promisify(execFile)(join(CONFIGURATION, 'switchover'), [`http://${from.address}:8008`], {
-        timeout: SWITCH_MS
-      })
+      const addresses = [`${from.address}:8008`, ...etcds.map(({ address }) => `${address}:2379`)]
+      await promisify(execFile)(
+        join(CONFIGURATION, 'switchover'),
+        addresses.map(address => `http://${address}`),
+        { timeout: SWITCH_MS }
+      )
     },
     serverPids(machine) {
       const [first] = readFileSync(join(data.get(machine) as string, 'postmaster.pid'), 'utf8').split('\n')
