@@ -12,7 +12,7 @@ import { bodyLimit } from '../schemas/fields/sizes.ts'
 import { csvOf } from './analytics/csv.ts'
 import type { ApiServices, Caller, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
-import { checkLength, parse, readBody } from './request/body.ts'
+import { checkLength, mostBytesOf, parse, readBody } from './request/body.ts'
 import type { Held } from './request/byte-accounts.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
@@ -146,7 +146,7 @@ async function receive(
 ): Promise<unknown> {
   checkLength(ctx, limit)
   const { pace } = services
-  const mostBytes = ctx.request.length ?? limit
+  const mostBytes = mostBytesOf(ctx, limit)
   const held = services.bytes.admit(partnerId, mostBytes)
   kept.bytes = held
   let spent = 0

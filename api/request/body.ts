@@ -20,6 +20,11 @@ function tooLarge(limit: number): ApiError {
   return new ApiError('PAYLOAD_TOO_LARGE', message)
 }
 
+/** The bytes that a request's body has at most: as announced, as received once all of it has come, or `limit`. */
+export function mostBytesOf(ctx: Context, limit: number): number {
+  return ctx.request.length ?? (ctx.req.complete ? ctx.req.readableLength : limit)
+}
+
 /** Whether more of a request's body is to come than is worth reading for the sake of its connection. */
 export function hasMuchToCome(ctx: Context): boolean {
   if (ctx.req.complete) return false

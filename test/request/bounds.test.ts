@@ -1,5 +1,6 @@
 // What one partner may keep, how often all its keys together may call, and how much it may have on its way to us.
 import { randomUUID } from 'node:crypto'
+import { subscribe, unsubscribe } from 'node:diagnostics_channel'
 import { connect, type Socket } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -406,18 +407,24 @@ holding('are bounded in bodies that have been received until their requests have
 
 holding('are those that came of a body that did not say how long it is, once all of it has come', async () => {
   const partner = await harness.makePartner()
-  const { pace } = harness.services
-  // So they wait for their places together, and nothing else of the partner does.
-  pace.spend(partner.partnerId, 20 * 2 ** 20)
+  let begun = 0
+  const count = () => begun++
+  subscribe('http.server.request.start', count)
+  // So their keys are found together, once all of them have come.
+  const lock = await db.transaction()
+  await lock.raw('lock table api_keys in access exclusive mode')
   const text = JSON.stringify(draft)
   const fields = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n'
   const body = `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`
   const statuses: string[] = []
-  for (let count = 0; count < 12; count++)
+  for (let sent = 0; sent < 12; sent++)
     unread(`${head(partner, 'POST', '/v1/marketplace/creator/bots', fields)}${body}`)
       .setEncoding('latin1')
       .once('data', (received: string) => statuses.push(received.slice(9, 12)))
       .resume()
+  await until('all requests to have come', () => begun === 12)
+  unsubscribe('http.server.request.start', count)
+  await lock.commit()
   await until('all responses', () => statuses.length === 12)
   // At the limit of the operation, a mebibyte each, there would be room for eight.
   assert.equal(statuses, Array(12).fill('200'))
