@@ -1,5 +1,5 @@
 // The depths of the queues, read from pg-boss' table in one statement, and dead letters put back to work.
-import { fromKnex, PgBoss, type RedriveOptions } from 'pg-boss'
+import type { RedriveOptions } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { type Db, DEPENDABLE, rows, sessionAt } from '../postgres/connection.ts'
 
@@ -66,6 +66,7 @@ const AT_ONCE = 1000
 
 /** Puts a queue's dead letters back to be tried again, oldest first, in the transaction `trx`. Returns how many. */
 export async function retryDeadLetters(trx: Db, url: string, queue: QueueName): Promise<number> {
+  const { PgBoss, fromKnex } = await import('pg-boss')
   const boss = new PgBoss({
     ...sessionAt(url, DEPENDABLE),
     application_name: 'service-retry',

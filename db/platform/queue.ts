@@ -1,6 +1,6 @@
 // The queue: jobs are stored in the caller's transaction, fetched and completed in groups. Queue rules
 // are declared in schemas/jobs.ts; db/postgres/migrate.ts creates them.
-import { fromKnex, PgBoss } from 'pg-boss'
+import type { PgBoss } from 'pg-boss'
 import { matches } from '../../schemas/checks/validator.ts'
 import { deadLetterOf, type JobData, type QueueName, queues } from '../../schemas/jobs.ts'
 import { type Db, DEPENDABLE, execute, rows, sessionAt } from '../postgres/connection.ts'
@@ -67,6 +67,8 @@ export async function openQueue(options: {
   log: Log
   pool?: number
 }): Promise<Queue> {
+  // Loaded here, since the commands of the operator's tool that open no queue start without it in two thirds of the time.
+  const { PgBoss, fromKnex } = await import('pg-boss')
   const working = options.role === 'worker'
   const boss = new PgBoss({
     application_name: `service-queue-${options.role}`,

@@ -2,7 +2,7 @@
 // violation, so that a caller sees what is wrong at once. Sizes are checked first, and no error outlives its check: the
 // compiled function would keep the last ones, and with them the request they came from.
 
-import type { ErrorObject } from 'ajv'
+import type { ErrorObject, Options, ValidateFunction } from 'ajv'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
 import { ApiError } from '../errors/errors.ts'
@@ -32,25 +32,31 @@ const options = {
   strictRequired: false
 } as const
 
-const plain = new Ajv2020(options)
+const plain = checks(options)
 // Settings and options of commands are text: numbers and booleans in them are read as such, in any spelling of JavaScript.
-const coercing = new Ajv2020({ ...options, coerceTypes: true })
-for (const ajv of [plain, coercing]) {
+const coercing = checks({ ...options, coerceTypes: true })
+
+/** The compiled checks of schemas. Most processes need one of the two instances of Ajv at their start. */
+function checks(settings: Options): (schema: Schema) => ValidateFunction {
+  const compiled = new WeakMap<object, ValidateFunction>()
+  let ajv: Ajv2020 | undefined
+  return schema => {
+    const known = compiled.get(schema)
+    if (known) return known
+    ajv ??= openAjv(settings)
+    const check = ajv.compile(schema)
+    compiled.set(schema, check)
+    return check
+  }
+}
+
+function openAjv(settings: Options): Ajv2020 {
+  const ajv = new Ajv2020(settings)
   formats.default(ajv)
   addLengths(ajv)
   // Words about a schema, for the description only.
   ajv.addVocabulary(['example', 'x-internal'])
-}
-
-const compiled = new WeakMap<object, ReturnType<Ajv2020['compile']>>()
-const compiledCoercing = new WeakMap<object, ReturnType<Ajv2020['compile']>>()
-
-function compile(ajv: Ajv2020, cache: typeof compiled, schema: Schema) {
-  const known = cache.get(schema)
-  if (known) return known
-  const check = ajv.compile(schema)
-  cache.set(schema, check)
-  return check
+  return ajv
 }
 
 function describe(error: ErrorObject, root: string): Violation {
@@ -75,7 +81,7 @@ interface ValidationOutcome {
 function run(schema: Schema, value: unknown, root: string, coerce: boolean): ValidationOutcome {
   const large = oversized(schema, value, root, MAX_DETAILS)
   if (large.length > 0) return { details: large, violations: large.length }
-  const validate = coerce ? compile(coercing, compiledCoercing, schema) : compile(plain, compiled, schema)
+  const validate = (coerce ? coercing : plain)(schema)
   if (validate(value)) return { details: [], violations: 0 }
   const found = validate.errors ?? []
   validate.errors = null

@@ -4,6 +4,7 @@
 import { distance } from 'fastest-levenshtein'
 import { check } from '../checks/validator.ts'
 import { ApiError } from '../errors/errors.ts'
+import type { Schema } from '../fields/fields.ts'
 import { usd } from '../fields/money.ts'
 
 const int = (description: string, value: number, minimum = 0, maximum = 2 ** 31 - 1) =>
@@ -224,13 +225,23 @@ export class ConfigError extends Error {}
 
 type Environment = Record<string, string | number | undefined>
 
+const defaults: Environment = Object.fromEntries(
+  Object.entries(environment.properties).flatMap(([name, rule]) => ('default' in rule ? [[name, rule.default]] : []))
+)
+
+// Few settings are given. Compiling the checks of all of them would be a tenth of the CPU time that the start of a process takes.
+function rulesOf(given: Environment): Schema {
+  const properties = Object.entries(environment.properties).filter(([name]) => name in given)
+  return { type: 'object', properties: Object.fromEntries(properties) }
+}
+
 /** The configuration in `env`. An empty value counts as unset. Throws ConfigError naming the variable. */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
   const given: Environment = {}
   for (const name of Object.keys(environment.properties)) if (env[name]) given[name] = env[name]
   let e: Environment
   try {
-    e = check<Environment>(environment, given, '', { coerce: true })
+    e = { ...defaults, ...check<Environment>(rulesOf(given), given, '', { coerce: true }) }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     const lines = (error.extras.details ?? []).map(({ path, message }) => {
