@@ -29,10 +29,10 @@ const to = {
 export const timezone = {
   type: 'string',
   maxLength: 64,
-  pattern: '^(UTC|[A-Za-z]+(/[A-Za-z0-9_+-]+){1,2})$',
+  pattern: '^[A-Za-z][A-Za-z0-9+-]*(/[A-Za-z0-9_+-]+){0,2}$',
   default: 'UTC',
   description:
-    'IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC.',
+    'IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, a name of one word such as Japan, or UTC. Not the abbreviations CET, EET, EST, HST, MET, MST and WET.',
   examples: ['Asia/Kolkata']
 } as const
 export const interval = {

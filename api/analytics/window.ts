@@ -1,8 +1,8 @@
 // The window of a request: defaults, bounds and the errors of a wrong one; and its fields in every response.
-import { endOfPresent, type Interval, type Window } from '../../db/analytics/windows.ts'
+import { endOfPresent, type Interval, isUnknownZone, type Window } from '../../db/analytics/windows.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
-import { isTimezone } from '../../schemas/fields/timezones.ts'
+import { timezoneFault } from '../../schemas/fields/timezones.ts'
 
 const DAY_MS = 86_400_000
 const DEFAULT_DAYS = 30
@@ -32,7 +32,8 @@ export async function windowOf(db: Db, partnerId: string, query: WindowQuery): P
   // A day of room: 731 days by the clocks of a zone may be an hour longer.
   if (to - from > (days + 1) * DAY_MS)
     throw wrong('from', `must be at most ${days} days before to with interval ${interval}`)
-  if (!isTimezone(timezone)) throw wrong('timezone', 'must be an IANA name of a time zone, such as Europe/Berlin')
+  const fault = timezoneFault(timezone)
+  if (fault) throw wrong('timezone', fault)
   return {
     partnerId,
     from: new Date(from).toISOString(),
@@ -55,18 +56,12 @@ function instantOf(name: string, text: string | undefined): number | undefined {
   return ms
 }
 
-// PostgreSQL's SQLSTATE invalid_parameter_value: its table of zones lacks a name that ours has.
-const INVALID_PARAMETER = '22023'
-
 /** Awaits a read; a time zone that only PostgreSQL does not know is refused like an unknown one. */
 export async function within<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading
   } catch (error) {
-    const { code, message } = error as { code?: unknown; message?: string }
-    if (code === INVALID_PARAMETER && message?.includes('time zone'))
-      throw wrong('timezone', 'is not a time zone that is known here')
-    throw error
+    throw isUnknownZone(error) ? wrong('timezone', 'is not a time zone that is known here') : error
   }
 }
 

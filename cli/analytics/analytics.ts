@@ -11,13 +11,13 @@ import {
   firstComparableDay,
   markDifferences
 } from '../../db/analytics/verify.ts'
-import { beginningOfDays, endOfPresent } from '../../db/analytics/windows.ts'
+import { beginningOfDays, endOfPresent, isUnknownZone } from '../../db/analytics/windows.ts'
 import { findPartnerIds } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { requestFromWorkers } from '../../db/platform/broker-requests.ts'
 import { ReconcileAnalytics, ShowAnalytics, VerifyAnalytics } from '../../schemas/commands/analytics.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { isTimezone } from '../../schemas/fields/timezones.ts'
+import { timezoneFault } from '../../schemas/fields/timezones.ts'
 import { withWorkers } from '../orders/doubt.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
@@ -118,10 +118,14 @@ async function reconcile(opened: Opened, { partner, day, days }: ReconcileAnalyt
 }
 
 async function show({ db }: Opened, { partner, days, mode, timezone }: ShowAnalytics): Promise<Days> {
-  if (!isTimezone(timezone)) throw new UsageError(`--timezone names no time zone there is: ${timezone}`)
+  const fault = timezoneFault(timezone)
+  if (fault) throw new UsageError(`--timezone ${fault}: ${timezone}`)
   const partnerId = await partnerOf(db, partner)
   const to = await endOfPresent(db, partnerId)
-  const from = (await beginningOfDays(db, { timezone, days })).toISOString()
+  const first = await beginningOfDays(db, { timezone, days }).catch(error => {
+    throw isUnknownZone(error) ? new UsageError(`--timezone is not known to the database: ${timezone}`) : error
+  })
+  const from = first.toISOString()
   const requested = {
     partnerId,
     from,

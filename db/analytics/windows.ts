@@ -34,6 +34,15 @@ export async function beginningOfDays(db: Db, { timezone, days }: { timezone: st
   return (first as { at: Date }).at
 }
 
+// PostgreSQL's SQLSTATE invalid_parameter_value.
+const INVALID_PARAMETER = '22023'
+
+/** Whether a statement failed since PostgreSQL's table of time zones lacks a name. By its routine: messages may be translated. */
+export function isUnknownZone(error: unknown): boolean {
+  const { code, routine } = error as { code?: unknown; routine?: string }
+  return code === INVALID_PARAMETER && /zone/i.test(routine ?? '')
+}
+
 /** How far the clocks of each zone that PostgreSQL knows are ahead of UTC at these instants, in minutes. */
 export async function readZoneOffsets(db: Db, instants: Date[]): Promise<Map<string, number[]>> {
   const found = await rows<{ name: string; offsets: number[] }>(

@@ -21,7 +21,7 @@ export const patternWords: Readonly<Record<string, string>> = {
   '^[A-Za-z0-9_]+$': 'must be letters, digits and underscores, like R_100',
   '^[A-Za-z0-9_-]+$': 'must be letters, digits, hyphens and underscores',
   '^\\w[\\w-]{0,63}$': 'must be an account id: at most 64 letters, digits, hyphens and underscores',
-  '^(UTC|[A-Za-z]+(/[A-Za-z0-9_+-]+){1,2})$': 'must be an IANA name of a time zone: UTC, or one like Europe/Berlin',
+  '^[A-Za-z][A-Za-z0-9+-]*(/[A-Za-z0-9_+-]+){0,2}$': 'must be an IANA name of a time zone, such as Europe/Berlin',
   '^[0-9]$': "must be one digit from '0' to '9'",
   '^[0-9]{1,20}$': 'must be a contract id: 1 to 20 digits',
   '^\\d{1,15}$': 'must be nextCursor of the page before',

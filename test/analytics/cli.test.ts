@@ -88,6 +88,12 @@ analytics('draws amounts of coins with their decimals', () => {
   assert.match(drawn, /2026-11-25 +2 +1 +0\.0000217 +0\.0000004 +█+/)
 })
 
+analytics('says that the database lacks a time zone', async () => {
+  const { exitCode, stderr } = await operator(harness.env, 'analytics', '--timezone', 'US/Pacific-New')
+  assert.is(exitCode, 2)
+  assert.match(stderr, /--timezone .*database.*US\/Pacific-New/)
+})
+
 analytics('refuses a time zone that there is none of, as a wrong option', async () => {
   const { exitCode, stderr } = await operator(harness.env, 'analytics', '--timezone', 'Foo/Bar')
   assert.is(exitCode, 2)

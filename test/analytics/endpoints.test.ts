@@ -47,7 +47,10 @@ for (const [query, path] of [
   [{ from: '2024-01-01T00:00:00Z', to: '2026-10-02T00:00:00Z' }, '/query/from'],
   [{ from: '2026-09-01T00:00:00Z', to: '2026-10-05T00:00:00Z', interval: 'hour' }, '/query/from'],
   [{ timezone: 'Europe/Atlantis' }, '/query/timezone'],
-  [{ timezone: 'EST5EDT' }, '/query/timezone'],
+  [{ timezone: 'EST' }, '/query/timezone'],
+  [{ timezone: 'cet' }, '/query/timezone'],
+  [{ timezone: 'IST' }, '/query/timezone'],
+  [{ timezone: 'Abc+3' }, '/query/timezone'],
   [{ timezone: '+02:00' }, '/query/timezone'],
   [{ interval: 'minute' }, '/query/interval'],
   [{ accountMode: 'BOTH' }, '/query/accountMode']
@@ -164,6 +167,32 @@ revenue('begins days by the clocks of the zone, and the first bucket with from',
       ['2026-10-02T18:15:00.000Z', 1]
     ]
   )
+})
+
+revenue('takes every name of one word of which PostgreSQL has the clocks of this process', async () => {
+  const { rows: zones } = await db.raw(`select name from pg_timezone_names where name !~ '/' order by name`)
+  const window = { ...inOctober, from: '2026-09-30T12:00:00Z', to: '2026-10-04T12:00:00Z', currency: 'USD' }
+  const refused: string[] = []
+  for (const { name } of zones) {
+    const { status, body } = await partner.call(getRevenue, { query: { ...window, timezone: name } })
+    if (status === 400) refused.push(name)
+    else assert.is(body.data[1].start, localMidnight(body.data[1].start, name), name)
+  }
+  assert.equal(refused, ['CET', 'EET', 'EST', 'Factory', 'HST', 'MET', 'MST', 'WET'])
+  const { body } = await partner.call(getRevenue, { query: { timezone: 'EST' } })
+  assert.match(body.details[0].message, /abbreviation/)
+})
+
+/** The same instant, if clocks of the zone show midnight at it by the data of this process. */
+function localMidnight(instant: string, timeZone: string): string | undefined {
+  const shown = new Intl.DateTimeFormat('en', { timeZone, hour: '2-digit', minute: '2-digit', hourCycle: 'h23' })
+  return shown.format(new Date(instant)) === '00:00' ? instant : undefined
+}
+
+revenue('refuses a zone that this process knows and PostgreSQL does not', async () => {
+  const { status, body } = await partner.call(getRevenue, { query: { timezone: 'US/Pacific-New' } })
+  assert.equal([status, body.details[0].path], [400, '/query/timezone'])
+  assert.match(body.details[0].message, /known here/)
 })
 
 revenue('groups by what occurs, and is complete once all of the window is known', async () => {

@@ -351,7 +351,7 @@ export interface paths {
                     from?: string;
                     /** @description Length of a bucket. Weeks begin on Monday. */
                     interval?: "hour" | "day" | "week" | "month";
-                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC. */
+                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, a name of one word such as Japan, or UTC. Not the abbreviations CET, EET, EST, HST, MET, MST and WET. */
                     timezone?: string;
                     /** @description End of the window, exclusive: ISO 8601, with a zone. Default: now. At most 731 days after `from`, 31 with interval `hour`. */
                     to?: string;
@@ -396,7 +396,7 @@ export interface paths {
                     from?: string;
                     /** @description Length of a bucket. Weeks begin on Monday. */
                     interval?: "hour" | "day" | "week" | "month";
-                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC. */
+                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, a name of one word such as Japan, or UTC. Not the abbreviations CET, EET, EST, HST, MET, MST and WET. */
                     timezone?: string;
                     /** @description End of the window, exclusive: ISO 8601, with a zone. Default: now. At most 731 days after `from`, 31 with interval `hour`. */
                     to?: string;
@@ -551,7 +551,7 @@ export interface paths {
                     groupBy?: "asset" | "contractType" | "kind" | "accountMode";
                     /** @description Length of a bucket. Weeks begin on Monday. */
                     interval?: "hour" | "day" | "week" | "month";
-                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC. */
+                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, a name of one word such as Japan, or UTC. Not the abbreviations CET, EET, EST, HST, MET, MST and WET. */
                     timezone?: string;
                     /** @description End of the window, exclusive: ISO 8601, with a zone. Default: now. At most 731 days after `from`, 31 with interval `hour`. */
                     to?: string;
@@ -606,7 +606,7 @@ export interface paths {
                     limit?: number;
                     /** @description What traders are ordered by, the largest first. `volume` is the sum of stakes. */
                     sort?: "pnl" | "volume" | "markup" | "trades" | "lastTradeAt";
-                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC. */
+                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, a name of one word such as Japan, or UTC. Not the abbreviations CET, EET, EST, HST, MET, MST and WET. */
                     timezone?: string;
                     /** @description End of the window, exclusive: ISO 8601, with a zone. Default: now. At most 731 days after `from`, 31 with interval `hour`. */
                     to?: string;
@@ -655,7 +655,7 @@ export interface paths {
                     from?: string;
                     /** @description Length of a bucket. Weeks begin on Monday. */
                     interval?: "hour" | "day" | "week" | "month";
-                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, or UTC. */
+                    /** @description IANA name of the time zone by whose clocks days, weeks and months begin: area and place, as in the example, a name of one word such as Japan, or UTC. Not the abbreviations CET, EET, EST, HST, MET, MST and WET. */
                     timezone?: string;
                     /** @description End of the window, exclusive: ISO 8601, with a zone. Default: now. At most 731 days after `from`, 31 with interval `hour`. */
                     to?: string;
