@@ -457,6 +457,18 @@ CREATE INDEX deployments_queued ON deployments USING btree (updated_at) WHERE (s
 CREATE TRIGGER events AFTER UPDATE OF status ON deployments FOR EACH ROW WHEN (((new.status = ANY (ARRAY['LIVE'::text, 'FAILED'::text])) AND (new.status <> old.status))) EXECUTE FUNCTION deployment_events();
 CREATE TRIGGER site_of_its_side BEFORE INSERT OR UPDATE OF tenant_slug, partner_id ON deployments FOR EACH ROW EXECUTE FUNCTION site_of_its_side();
 
+create table earnings_entries (
+  account_id text collate "C" not null,
+  created_at timestamp with time zone not null,
+  version bigint not null,
+  kind text not null,
+  gross usd not null,
+  net usd not null,
+  constraint earnings_entries_pkey PRIMARY KEY (account_id, created_at, version)
+);
+CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON earnings_entries FOR EACH ROW EXECUTE FUNCTION ledger_refuse();
+CREATE TRIGGER not_truncated BEFORE TRUNCATE ON earnings_entries FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse();
+
 create table event_epoch (
   single boolean default true not null,
   epoch integer not null,
@@ -612,6 +624,7 @@ create table ledger_entries (
 CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON ledger_entries FOR EACH ROW EXECUTE FUNCTION ledger_refuse();
 CREATE TRIGGER apply BEFORE INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION ledger_apply_entry();
 CREATE TRIGGER balanced AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION ledger_check_entries();
+CREATE TRIGGER earnings_entry AFTER INSERT ON ledger_entries FOR EACH ROW WHEN (starts_with(new.account_id, 'earnings:'::text)) EXECUTE FUNCTION earnings_entry();
 CREATE TRIGGER not_truncated BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse();
 
 create table ledger_transfers (
@@ -1694,6 +1707,15 @@ CREATE OR REPLACE FUNCTION drop_webhook_day(first date)
  RETURNS date
  LANGUAGE sql
 AS $function$ select drop_day_partition('webhook_attempts', first) $function$;
+CREATE OR REPLACE FUNCTION earnings_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      insert into earnings_entries (account_id, created_at, version, kind, gross, net)
+      select e.account_id, t.created_at, e.version, t.kind, case when t.kind = 'refund' then -t.amount::numeric else t.amount::numeric end, e.amount from (select new.*) e join ledger_transfers t on t.id = e.transfer_id where t.kind in ('sale', 'subscription', 'refund');
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION event_id()
  RETURNS uuid
  LANGUAGE sql

@@ -21,11 +21,9 @@ export async function readMarketplace(
   const found = await rows<MarketplaceRow & { asOf: Date; over: boolean }>(
     db,
     `with ${plainWindow(window.interval)}, moved as (
-       select width_bucket(t.created_at, (select list from starts)) as n, t.kind, e.amount::numeric as net,
-              case when t.kind = 'refund' then -t.amount::numeric else t.amount::numeric end as gross
-         from span cross join ledger_entries e join ledger_transfers t on t.id = e.transfer_id
-        where e.account_id = 'earnings:' || :partnerId and t.kind in ('sale', 'subscription', 'refund')
-          and t.created_at >= f and t.created_at < span.t
+       select width_bucket(created_at, (select list from starts)) as n, kind, gross::numeric as gross, net::numeric as net
+         from earnings_entries
+        where account_id = 'earnings:' || :partnerId and created_at >= :from::timestamptz and created_at < :to::timestamptz
      ), sums as (
        select n, (count(*) filter (where kind = 'sale'))::int as sales, (count(*) filter (where kind = 'subscription'))::int as subscriptions,
               (count(*) filter (where kind = 'refund'))::int as refunds, sum(gross) as gross, sum(net) as net

@@ -43,6 +43,7 @@ const guards: [string, string][] = [
   ['ledger_entries', 'not_truncated'],
   ['ledger_entries', 'apply'],
   ['ledger_entries', 'balanced'],
+  ['ledger_entries', 'earnings_entry'],
   ['ledger_accounts', 'not_deleted'],
   ['ledger_accounts', 'not_truncated'],
   ['ledger_accounts', 'changed_by_entries_only'],

@@ -80,7 +80,8 @@ export const migrations: readonly string[] = [
   '0098_events_in_any_locale',
   '0099_stopped_follows',
   '0105_dropped_until',
-  '0106_audit_targets'
+  '0106_audit_targets',
+  '0120_earnings_entries'
 ]
 
 /** The encoding that the database needs. */

@@ -4,7 +4,7 @@ import { type Db, rows } from './connection.ts'
 
 const SCHEMAS = ['public', 'pgboss']
 /** Append-only tables, and the record of the migrations. */
-const APPEND_ONLY = ['audit_log', 'ledger_entries', 'ledger_transfers']
+const APPEND_ONLY = ['audit_log', 'earnings_entries', 'ledger_entries', 'ledger_transfers']
 const READ_ONLY = ['migrations']
 
 /** Whether a role of that name exists. */
