@@ -141,7 +141,8 @@ export async function changeWebhook(
             -- A new beginning: earlier failures do not count against the endpoint as it is now.
             failures = case when :enabled or :url::text is not null then 0 else e.failures end,
             failing_since = case when :enabled or :url::text is not null then null else e.failing_since end,
-            paused_until = null, next_at = now(),
+            -- Nor is the pause that it requested kept; other changes say nothing of whether it can take events again.
+            paused_until = case when :enabled or :url::text is not null then null else e.paused_until end, next_at = now(),
             position = case when :skip then greatest(e.position, s.latest) else e.position end,
             day = case when :skip then s.today else e.day end,
             gaps = case when :skip then '{}' else e.gaps end,

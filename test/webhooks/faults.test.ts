@@ -287,6 +287,28 @@ faults('an endpoint that requests a pause gets nothing for as long, not from ano
 })
 
 faults(
+  'a pause that an endpoint requested outlasts changes of its description and types, and ends when it is enabled',
+  async () => {
+    const { partner, receiver, webhookId, row } = await refusing(429, { 'retry-after': '1800' })
+    await partner.makeTrader()
+    await until('the attempt', async () => (await deliveriesOf(partner, webhookId)).length > 0, WAIT_MS)
+    const paused = () => row().first('paused_until', 'failures')
+    const before = await paused()
+    const change = (body: object) => partner.call(updateWebhook, { params: { id: webhookId }, body })
+    for (const body of [{ description: 'orders of Acme' }, { types: null }]) assert.is((await change(body)).status, 200)
+    assert.equal(await paused(), before)
+    await partner.makeTrader()
+    const [other, others] = [await harness.makePartner(), await openReceiver()]
+    await register(other, others)
+    await other.makeTrader()
+    await until('a later event at another endpoint', () => others.book.length === 1, WAIT_MS)
+    assert.is(receiver.book.length, 1)
+    await change({ status: 'ENABLED' })
+    await until('both events', () => new Set(receiver.book.map(({ event }) => event.position)).size === 2, WAIT_MS)
+  }
+)
+
+faults(
   'the time since which an endpoint has only failed is kept across workers, and forgotten after a success',
   async () => {
     const { partner, receiver, webhookId, row } = await refusing(500)
