@@ -26,7 +26,7 @@ function rig({ failures = [] as BrokerError[], budget = true } = {}) {
           take: () => new Promise<void>(resolve => void waiting.push(resolve)),
           backOff: () => void backOffs.count++
         }
-      : undefined
+      : { take: () => undefined, backOff() {} }
   })
   return { streams, sent, backOffs, grant: () => waiting.shift()?.() }
 }

@@ -1,10 +1,12 @@
-// The call budget: never more in a minute than the broker allows, however its minute is cut; purchases first.
+// The call budget: never more in a minute than the broker allows, however its minute is cut; and the pace of a connection, never
+// more in a second. Purchases first.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { PastCalls, ScopeRecords } from '../../db/platform/call-records.ts'
 import { Budgets } from '../../worker/broker/budgets.ts'
-import type { BrokerError } from '../../worker/broker/port.ts'
+import { BrokerError } from '../../worker/broker/port.ts'
 import type { CallLimits } from '../../worker/broker/transport/call-window.ts'
+import { ConnectionPace } from '../../worker/broker/transport/connection-pace.ts'
 import { Budget } from '../../worker/broker/transport/quota.ts'
 import type { Clock } from '../../worker/platform/clock.ts'
 import { failure, keptLog } from './broker-script.ts'
@@ -197,4 +199,60 @@ quota('is kept for the connection that counts in it, however many there are', ()
   assert.is.not(budgets.of('1', 'CR2'), unused)
 })
 
-quota.run()
+const pace = suite('the pace of a connection')
+
+/** The names of calls in the order in which they leave. */
+function paced(clock: HandClock) {
+  const pace = new ConnectionPace(100, clock)
+  const left: string[] = []
+  const waiting: Promise<unknown>[] = []
+  const take = (name: string, urgent = false, waitMs = 10_000) => {
+    const turn = pace.take({ urgent, waitMs })
+    if (turn === undefined) left.push(name)
+    else waiting.push(turn.then(() => left.push(name)))
+  }
+  return { pace, left, waiting, take }
+}
+
+pace('delays no call below nine tenths of what the broker allows in a second', async () => {
+  const clock = new HandClock()
+  const { pace } = paced(clock)
+  for (let second = 0; second < 20; second++) {
+    for (let call = 0; call < 90; call++) assert.is(pace.take({}), undefined)
+    await clock.move(1_300)
+  }
+})
+
+pace('lets no more leave in any second than the broker allows, purchases and sales before reads', async () => {
+  const clock = new HandClock()
+  const { left, waiting, take } = paced(clock)
+  const sentAt: number[] = []
+  for (let call = 0; call < 300; call++) take('read')
+  for (let call = 0; call < 20; call++) take('buy', true)
+  assert.equal([left.filter(name => name === 'read').length, left.filter(name => name === 'buy').length], [90, 5])
+  for (let step = 0; step < 500; step++) {
+    while (sentAt.length < left.length) sentAt.push(clock.now())
+    await clock.move(11)
+  }
+  await Promise.all(waiting)
+  assert.is(left.length, 320)
+  assert.is(left.lastIndexOf('buy'), 90 + 20 - 1, 'those that waited went first')
+  for (const start of sentAt) {
+    const within = sentAt.filter(each => each >= start && each < start + 1_000).length
+    assert.ok(within <= 95, `${within} within a second`)
+  }
+})
+
+pace('bounds how many wait and for how long, and lets go of them when the connection is gone', async () => {
+  const clock = new HandClock()
+  const { pace, take } = paced(clock)
+  for (let call = 0; call < 90; call++) take('read')
+  assert.is((await failure(pace.take({ waitMs: 1_000 }))).brokerCode, 'QuotaExhausted')
+  const turns = Array.from({ length: 501 }, () => pace.take({ waitMs: 60_000 })!)
+  const ends = Promise.allSettled(turns)
+  assert.is((await failure(turns[500])).brokerCode, 'QuotaExhausted')
+  pace.close(new BrokerError('BROKER_UPSTREAM', 'gone', { brokerCode: 'NotConnected', ran: 'no' }))
+  assert.is((await ends).filter(({ status }) => status === 'rejected').length, 501)
+})
+
+for (const tests of [quota, pace]) tests.run()

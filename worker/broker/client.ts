@@ -340,6 +340,7 @@ class BrokerClient implements Broker {
     onClose
   }: Pick<DialectContext, 'appId' | 'budget' | 'hurry'> & { onClose: (cause: BrokerError) => void }): DialectContext {
     const { connectTimeoutMs, responseTimeoutMs, log } = this.#options
+    const { callsPerSecond } = this.#dialect
     const forgets = this.#dialect.classOf('forget')
     const forgetBudget = { take: () => budget.take(forgets), backOff: () => budget.backOff(forgets) }
     return {
@@ -355,7 +356,10 @@ class BrokerClient implements Broker {
       connect: url =>
         this.#handshakes.run({ withinMs: connectTimeoutMs }, () =>
           this.#reachability.guard(() =>
-            BrokerConnection.open({ url, connectTimeoutMs, log, counters: this.#counters, forgetBudget, onClose })
+            BrokerConnection.open({
+              ...{ url, connectTimeoutMs, log, counters: this.#counters },
+              ...{ callsPerSecond, forgetBudget, onClose }
+            })
           )
         ),
       claimSeat: () => {}

@@ -42,6 +42,8 @@ export interface Dialect {
   maxStreams: number
   /** Publishes to other workers what was spent of quotas that are not an account's: all, or those that `spenders` spent of. */
   settle?: (spenders?: ReadonlySet<string>) => Promise<void>
+  /** Calls one connection may make in a second; any number where it is not given. */
+  callsPerSecond?: number
   /** Call → class of the budget it counts in. */
   classOf(call: string): string
   /** An address where any response shows that the broker's sockets can be reached. */

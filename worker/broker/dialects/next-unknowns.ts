@@ -50,6 +50,9 @@ export const unknowns = {
    */
   streamsOfConnection: 90,
 
+  /** Calls of a connection in a second. Published; whether pings count among them is not, nor where such a second begins. */
+  callsPerSecond: 100,
+
   /**
    * How a refusal of the application is worded. A refused token has the same status and code; seen are "Invalid application"
    * and "… header is required".

@@ -37,6 +37,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
     limits: unknowns.limits,
     classOf: call => unknowns.classes[call] ?? 'general',
     maxStreams: unknowns.streamsOfConnection,
+    callsPerSecond: unknowns.callsPerSecond,
     settle: spenders => rest.settle(spenders),
     probeAddress: () => unknowns.publicSocket(url),
     unreachable: () => rest.unreachable(),

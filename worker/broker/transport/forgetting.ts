@@ -6,7 +6,7 @@ import { BrokerError, type BrokerLog } from '../port.ts'
 
 /** The call budget that `forget` counts in. */
 export interface ForgetBudget {
-  /** Waits for a free call. Rejects with BrokerError when there is none for long. */
+  /** Waits for a free call; nothing where there is one. Rejects with BrokerError when there is none for long. */
   take(): Promise<void> | undefined
   /** The broker refused a call of this class: no call leaves for a while. */
   backOff(): void
@@ -15,7 +15,7 @@ export interface ForgetBudget {
 interface ForgettingOptions {
   /** Sends one forget call and resolves with its response. Rejects with BrokerError. */
   send(subscriptionId: string): Promise<unknown>
-  budget: ForgetBudget | undefined
+  budget: ForgetBudget
   log: BrokerLog
 }
 
@@ -84,7 +84,7 @@ export class Forgetting {
     const { signal } = this.#stop
     while (this.#waiting.length > 0) {
       try {
-        const wait = this.#options.budget?.take()
+        const wait = this.#options.budget.take()
         if (wait !== undefined) await wait
       } catch (error) {
         this.#options.log.debug({ err: error, waiting: this.size }, 'streams wait to be forgotten')
@@ -113,7 +113,7 @@ export class Forgetting {
   async #tryAgain(stream: WaitingForget, error: unknown): Promise<boolean> {
     const { budget, log } = this.#options
     const slow = error instanceof BrokerError && isRateLimit(error)
-    if (slow) budget?.backOff()
+    if (slow) budget.backOff()
     else stream.attempts += 1
     if (this.#stop.signal.aborted || stream.attempts >= MAX_ATTEMPTS) {
       log.debug({ err: error }, 'a stream could not be forgotten')

@@ -2,20 +2,10 @@
 // and one per hour. A call beyond either waits, purchases before reads, and is refused in the end.
 import type { CallRecord, PastCalls, ScopeRecords } from '../../../db/platform/call-records.ts'
 import { type Clock, systemClock } from '../../platform/clock.ts'
-import { BrokerError, type BrokerLog } from '../port.ts'
+import type { BrokerLog } from '../port.ts'
 import { type CallLimits, CallWindow, type CallWindows } from './call-window.ts'
+import { exhausted, type TakeOptions, WaitingCalls } from './waiting-calls.ts'
 
-export interface TakeOptions {
-  /** Purchases and sales: served first, and they alone may use the reserve. */
-  urgent?: boolean
-  /** Longest wait before QuotaExhausted. */
-  waitMs?: number
-  /** Ends the wait. */
-  signal?: AbortSignal
-}
-
-const DEFAULT_WAIT_MS = 5_000
-const MAX_WAITING = 500
 const reservedShare = 0.1
 const BACK_OFF_STEP_MS = 2_500
 const BACK_OFF_CAP_MS = 15_000
@@ -164,15 +154,7 @@ export class Budget {
   }
 }
 
-interface WaitingCall {
-  urgent: boolean
-  deadline: number
-  go(): void
-  fail(error: BrokerError): void
-}
-
 class ClassBudget {
-  readonly #name: string
   readonly #clock: Pick<Clock, 'now' | 'after'>
   readonly #minute: CallWindow
   readonly #tenMinutes: CallWindow | null
@@ -180,9 +162,7 @@ class ClassBudget {
   readonly #windows: CallWindow[]
   readonly #reserve: number
   readonly #record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
-  readonly #urgent: WaitingCall[] = []
-  readonly #ordinary: WaitingCall[] = []
-  #disarm: (() => void) | null = null
+  readonly #waiting: WaitingCalls
   #blockedUntil = 0
   #refusals = 0
   #recording = false
@@ -193,9 +173,14 @@ class ClassBudget {
     clock: Pick<Clock, 'now' | 'after'>,
     record: ((records: Omit<CallRecord, 'class'>[]) => Promise<void>) | undefined
   ) {
-    this.#name = name
     this.#clock = clock
     this.#record = record
+    this.#waiting = new WaitingCalls(`class ${name}`, clock, {
+      readyAt: (now, urgent) => this.#readyAt(now, urgent),
+      admit: now => this.#admit(now),
+      // What waits for a record is served when it is written.
+      paused: () => this.#recording
+    })
     this.#minute = new CallWindow({ limit: windows.perMinute, windowMs: 60_000, steps: 12 })
     this.#reserve = windows.reserve ?? reservedShare
     const { perTenMinutes: limit } = windows
@@ -208,7 +193,7 @@ class ClassBudget {
     this.#minute.limit = windows.perMinute
     if (this.#tenMinutes && windows.perTenMinutes !== undefined) this.#tenMinutes.limit = windows.perTenMinutes
     this.#hour.limit = windows.perHour
-    this.#serve()
+    this.#waiting.serve()
   }
 
   /** Counts what other processes spent. */
@@ -231,41 +216,8 @@ class ClassBudget {
     return this.#windows.map(window => window.settle(now))
   }
 
-  take({ urgent = false, waitMs = DEFAULT_WAIT_MS, signal }: TakeOptions): Promise<void> | undefined {
-    const now = this.#clock.now()
-    const queued = this.#urgent.length + (urgent ? 0 : this.#ordinary.length)
-    const ready = this.#readyAt(now, urgent)
-    if (queued === 0 && ready <= now && this.#covered(now)) {
-      this.#count(now)
-      return
-    }
-    // Called off while it was read what others spent: its signal is not raised a second time.
-    if (signal?.aborted || ready - now > waitMs || queued >= MAX_WAITING)
-      return Promise.reject(exhausted(`class ${this.#name}`, Math.max(0, ready - now)))
-    return new Promise((resolve, reject) => {
-      const stop = () => waiting.fail(exhausted(`class ${this.#name}`))
-      const leave = () => {
-        signal?.removeEventListener('abort', stop)
-        const queue = urgent ? this.#urgent : this.#ordinary
-        const place = queue.indexOf(waiting)
-        if (place !== -1) queue.splice(place, 1)
-      }
-      const waiting: WaitingCall = {
-        urgent,
-        deadline: now + waitMs,
-        go: () => {
-          leave()
-          resolve()
-        },
-        fail: error => {
-          leave()
-          reject(error)
-        }
-      }
-      signal?.addEventListener('abort', stop, { once: true })
-      ;(urgent ? this.#urgent : this.#ordinary).push(waiting)
-      this.#arm()
-    })
+  take(options: TakeOptions): Promise<void> | undefined {
+    return this.#waiting.take(options)
   }
 
   spend(): void {
@@ -276,7 +228,7 @@ class ClassBudget {
     this.#refusals += 1
     const pause = Math.min(BACK_OFF_STEP_MS * this.#refusals, BACK_OFF_CAP_MS)
     this.#blockedUntil = Math.max(this.#blockedUntil, this.#clock.now() + pause)
-    if (this.#urgent.length + this.#ordinary.length > 0) this.#arm()
+    this.#waiting.arm()
   }
 
   succeeded(): void {
@@ -291,12 +243,17 @@ class ClassBudget {
 
   blank(): boolean {
     const now = this.#clock.now()
-    const waiting = this.#urgent.length + this.#ordinary.length
-    return waiting === 0 && now >= this.#blockedUntil && this.#hour.used(now) === 0
+    return this.#waiting.size === 0 && now >= this.#blockedUntil && this.#hour.used(now) === 0
   }
 
   #count(now: number): void {
     for (const window of this.#windows) window.add(now)
+  }
+
+  #admit(now: number): boolean {
+    const covered = this.#covered(now)
+    if (covered) this.#count(now)
+    return covered
   }
 
   /** Whether a call may go as far as records are concerned; where it may not yet, calls are recorded. */
@@ -317,13 +274,13 @@ class ClassBudget {
       windows.forEach((window, place) => {
         window.record(now, wanted[place]!)
       })
-      this.#serve()
+      this.#waiting.serve()
     }
     // Calls wait, as they would for a quota, and no longer than they may.
     const failed = () =>
       this.#clock.after(RECORD_AGAIN_MS, () => {
         this.#recording = false
-        this.#serve()
+        this.#waiting.serve()
       })
     record(wanted).then(recorded, failed)
   }
@@ -332,47 +289,6 @@ class ClassBudget {
     const reserve = urgent ? 0 : this.#reserve
     return Math.max(this.#blockedUntil, ...this.#windows.map(window => window.readyAt(now, reserve)))
   }
-
-  /** Starts every waiting call that fits, and gives up those whose time has run out. */
-  #serve(): void {
-    const now = this.#clock.now()
-    for (const queue of [this.#urgent, this.#ordinary]) {
-      for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(exhausted(`class ${this.#name}`))
-      while (queue.length > 0 && this.#readyAt(now, queue[0]!.urgent) <= now && this.#covered(now)) {
-        this.#count(now)
-        queue[0]!.go()
-      }
-      // A purchase that waits is not overtaken by a read.
-      if (queue.length > 0) break
-    }
-    this.#arm()
-  }
-
-  #arm(): void {
-    this.#disarm?.()
-    this.#disarm = null
-    const first = this.#urgent[0] ?? this.#ordinary[0]
-    if (first === undefined) return
-    const now = this.#clock.now()
-    const deadlines = [...this.#urgent, ...this.#ordinary].reduce(
-      (least, each) => Math.min(least, each.deadline),
-      Infinity
-    )
-    // What waits for a record is served when it is written.
-    const readyAt = this.#recording ? Infinity : this.#readyAt(now, first.urgent)
-    const wakeAt = Math.min(readyAt, deadlines + 1)
-    this.#disarm = this.#clock.after(Math.max(1, Math.ceil(wakeAt - now)), () => this.#serve())
-  }
-}
-
-/** The refusal of a call that the budget has no room for; `retryMs` is when it has, where that is known. */
-export function exhausted(cause: string, retryMs?: number): BrokerError {
-  return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
-    brokerCode: 'QuotaExhausted',
-    ran: 'no',
-    cause,
-    retryMs
-  })
 }
 
 const unlimited: CallWindows = { perMinute: 0, perHour: 0 }

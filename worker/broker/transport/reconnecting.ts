@@ -193,10 +193,21 @@ export class ReconnectingConnection {
     const { budget, responseTimeoutMs, log } = this.#options
     const { mayRun = false, waitMs, signal } = options
     const className = this.#options.classOf(call)
-    this.usedAt = performance.now()
+    const startedAt = performance.now()
+    this.usedAt = startedAt
     const wait = budget.take(className, { urgent: mayRun, waitMs, signal })
     if (wait !== undefined) await wait
-    const connection = this.current ?? (await this.connect())
+    let connection = this.current ?? (await this.connect())
+    const leftMs = () => (waitMs === undefined ? undefined : Math.max(0, startedAt + waitMs - performance.now()))
+    for (;;) {
+      const turn = connection.turn({ urgent: mayRun, waitMs: leftMs(), signal })
+      if (turn === undefined) break
+      await turn
+      // It may have been retired meanwhile.
+      const waited = connection
+      connection = this.current ?? (await this.connect())
+      if (waited === connection) break
+    }
     if (options.purchase === true && !connection.buying) throw goingDown()
     const { beforeSend, stream } = options
     const callOptions: CallOptions = {

@@ -13,10 +13,10 @@ import {
   type Evidence,
   type Session
 } from '../port.ts'
-import { exhausted } from './quota.ts'
 import { readResponse } from './reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from './sockets.ts'
 import { notFound, Subscriptions, type SubscriptionsOptions } from './subscriptions.ts'
+import { exhausted } from './waiting-calls.ts'
 
 interface SessionOptions extends Omit<SubscriptionsOptions, 'openContracts'> {
   accountId: string

@@ -4,7 +4,7 @@
 import type { CallRecords, SharedQuota } from '../../../db/platform/call-records.ts'
 import type { BrokerLog } from '../port.ts'
 import type { CallWindows } from './call-window.ts'
-import { exhausted, type TakeOptions } from './quota.ts'
+import { exhausted, type TakeOptions } from './waiting-calls.ts'
 
 interface SharedCallsOptions {
   records: CallRecords

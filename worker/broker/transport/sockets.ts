@@ -5,9 +5,11 @@ import WebSocket from 'ws'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
 import { BrokerError, type BrokerLog } from '../port.ts'
 import { type CallOptions, Calls, disconnected, noResponse, type PendingCall, unsent } from './calls.ts'
+import { ConnectionPace } from './connection-pace.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
+import type { TakeOptions } from './waiting-calls.ts'
 
 export type { CallOptions, Frame, Stream }
 
@@ -17,6 +19,8 @@ export interface ConnectionOptions {
   /** How often to ping the broker (30 s), and how long it may take to respond (5 s). */
   pingEveryMs?: number
   pongWithinMs?: number
+  /** How many calls the broker takes on one connection in a second; without it, any number. */
+  callsPerSecond?: number | undefined
   log: BrokerLog
   counters: FrameCounters
   /** The budget of the calls that end subscriptions; without one they are not limited. */
@@ -54,6 +58,7 @@ export class BrokerConnection {
   readonly #calls = new Calls()
   readonly #streams = new Streams()
   readonly #forgetting: Forgetting
+  readonly #pace: ConnectionPace | null
   #invalidFrames = 0
   #lastReqId = 0
   #receivedAt = performance.now()
@@ -70,7 +75,9 @@ export class BrokerConnection {
     this.#socket = socket
     this.#wire = wire
     this.#options = options
-    const { log, forgetBudget: budget } = options
+    const { log, forgetBudget, callsPerSecond } = options
+    this.#pace = callsPerSecond === undefined ? null : new ConnectionPace(callsPerSecond)
+    const budget = { take: () => this.#forgetTurn(forgetBudget), backOff: () => forgetBudget?.backOff() }
     const send = (forget: string) => this.call({ forget }, { responseKey: 'forget', timeoutMs: DEFAULT_PONG_WITHIN_MS })
     this.#forgetting = new Forgetting({ send, budget, log })
     socket.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
@@ -89,6 +96,14 @@ export class BrokerConnection {
   /** Whether a frame written now would leave. */
   get open(): boolean {
     return !this.#closed && this.#socket.readyState === WebSocket.OPEN
+  }
+
+  /**
+   * Waits until one more call may leave without too many of them in a second; nothing where it may at once. The promise rejects
+   * with BrokerError (ran 'no') when that is too late, or the connection is gone.
+   */
+  turn(options: TakeOptions = {}): Promise<void> | undefined {
+    return this.#pace?.take(options)
   }
 
   /**
@@ -169,6 +184,11 @@ export class BrokerConnection {
     const ending = this.#socket.readyState !== WebSocket.OPEN
     breakOff(this.#wire, { ending, afterwards: () => this.#socket.terminate() })
     this.#end(1006)
+  }
+
+  #forgetTurn(budget: ForgetBudget | undefined): Promise<void> | undefined {
+    const granted = budget?.take()
+    return granted === undefined ? this.turn() : granted.then(() => this.turn())
   }
 
   #unsendable(signal: AbortSignal | undefined): BrokerError | null {
@@ -292,6 +312,7 @@ export class BrokerConnection {
     let since = requestedAt - pingEveryMs
     const beforeSend = () => {
       since = requestedAt
+      this.#pace?.spend()
     }
     this.call({ ping: 1 }, { responseKey: 'ping', timeoutMs: pongWithinMs, beforeSend }).catch((error: BrokerError) => {
       if (this.#receivedAt < since) this.reset(`no pong: ${error.brokerCode}`)
@@ -314,6 +335,7 @@ export class BrokerConnection {
     this.#because(`closed with ${closeCode}`)
     const reason = this.#reason!
     for (const [reqId, call] of this.#calls.all()) this.#settle(reqId, disconnected(call, reason))
+    this.#pace?.close(this.#gone())
     this.#streams.clear()
     this.#forgetting.close()
     this.#options.onClose(reason)

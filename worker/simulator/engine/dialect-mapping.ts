@@ -16,6 +16,8 @@ export interface DialectMapping {
   refuse(error: unknown, closedCode: string): V3Error
   /** Streams a connection may have. */
   maxStreams: number
+  /** Calls a connection may make in a second, pings among them, and how many of these may be pings; null: any number. */
+  perSecond: { calls: number; pings: number } | null
 }
 
 /** The first dialect, which needs no translation. */
@@ -25,5 +27,6 @@ export const v3Mapping: DialectMapping = {
   read: (_call, request) => request,
   present: (_field, body) => body,
   refuse: toV3Error,
-  maxStreams: 2_000
+  maxStreams: 2_000,
+  perSecond: null
 }

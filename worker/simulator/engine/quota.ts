@@ -13,6 +13,7 @@ export const publishedLimits: CallQuotas = {
   general: { minute: 180, hour: 14_400 }
 }
 
+const SECOND_MS = 1_000
 const MINUTE_MS = 60_000
 const HOUR_MS = 3_600_000
 const MAX_COUNTERS = 50_000
@@ -56,6 +57,13 @@ export class Quota {
     this.#counters.clear()
   }
 
+  /** Counts a call on one connection; false, and not counted, where it would be one too many in a second. */
+  takeInSecond(seconds: CallsOfSecond, isPing: boolean): boolean {
+    if (this.limits === null || seconds.take(this.#clock.wall(), isPing)) return true
+    this.refused++
+    return false
+  }
+
   #counter(key: string): Counter {
     const now = this.#clock.wall()
     let counter = this.#counters.get(key)
@@ -78,5 +86,26 @@ export class Quota {
   #sweep(now: number): void {
     for (const [key, counter] of this.#counters) if (now - counter.hourStart >= HOUR_MS) this.#counters.delete(key)
     if (this.#counters.size >= MAX_COUNTERS) this.#counters.clear()
+  }
+}
+
+/** The calls of the last second on one connection. */
+export class CallsOfSecond {
+  readonly #limits: { calls: number; pings: number }
+  #taken: { at: number; isPing: boolean }[] = []
+
+  constructor(limits: { calls: number; pings: number }) {
+    this.#limits = limits
+  }
+
+  take(now: number, isPing: boolean): boolean {
+    const since = now - SECOND_MS
+    const past = this.#taken.findIndex(({ at }) => at > since)
+    this.#taken.splice(0, past < 0 ? this.#taken.length : past)
+    const { calls, pings } = this.#limits
+    if (this.#taken.length >= calls) return false
+    if (isPing && this.#taken.filter(each => each.isPing).length >= pings) return false
+    this.#taken.push({ at: now, isPing })
+    return true
   }
 }

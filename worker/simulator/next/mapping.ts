@@ -10,6 +10,7 @@ import { nextCalls, nextComplaints } from './requests.ts'
 type FrameBody = Record<string, unknown>
 
 const MAX_STREAMS = 100
+const perSecond = { calls: 100, pings: 10 }
 const barrierless = new Set<unknown>(['CALL', 'PUT', 'CALLE', 'PUTE'])
 const isDisplayed = /_display_value$/
 const isMarked = /_display$/
@@ -26,7 +27,8 @@ export const nextMapping: DialectMapping = {
   },
   present: (field, body) => presenters[field]?.(body as never) ?? body,
   refuse: toNextError,
-  maxStreams: MAX_STREAMS
+  maxStreams: MAX_STREAMS,
+  perSecond
 }
 
 /** Up or down against a barrier has types of its own here, which this broker does not offer. */

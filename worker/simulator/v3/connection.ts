@@ -3,6 +3,7 @@
 import type { Grant } from '../engine/accounts.ts'
 import type { PurchaseTerms } from '../engine/contracts.ts'
 import type { DialectMapping } from '../engine/dialect-mapping.ts'
+import { CallsOfSecond } from '../engine/quota.ts'
 import type { AppId, SimulatedAccount } from '../engine/records.ts'
 import type { CallRule } from '../engine/shapes.ts'
 import type { FaultRule } from '../faults.ts'
@@ -48,6 +49,7 @@ export class ClientConnection implements ClientSession {
   #mapping: DialectMapping
   #peer: Peer
   #key: string
+  #seconds: CallsOfSecond | null
   #lastSeen: number
   #cancelIdle: (() => void) | undefined
   #held: (() => void)[] = []
@@ -59,6 +61,8 @@ export class ClientConnection implements ClientSession {
     this.appId = appId
     this.#peer = peer
     this.#key = v3.newId()
+    const { perSecond } = v3.mapping
+    this.#seconds = perSecond && new CallsOfSecond(perSecond)
     this.streams = new ClientStreams(
       () => v3.newId(),
       { present: (field, body) => v3.present(field, body), maxStreams: v3.mapping.maxStreams },
@@ -108,6 +112,7 @@ export class ClientConnection implements ClientSession {
   }
 
   #accept(name: string, request: CallRequest, tail: string): void {
+    if (this.#seconds && !this.#v3.quota.takeInSecond(this.#seconds, name === 'ping')) throw limitReached(name)
     const rule = this.#mapping.calls[name] as CallRule
     checkPassthrough(request)
     const details = this.#mapping.complaints(name, request, this.#v3.mode)
@@ -124,9 +129,7 @@ export class ClientConnection implements ClientSession {
     }
     const account = requested.grant?.account.loginid
     const who = account === undefined ? this.#key : `${account} ${this.appId}`
-    if (rule.class !== null && !this.#v3.quota.take(who, rule.class)) {
-      throw new V3Error('RateLimit', `You have reached the rate limit for ${name}.`)
-    }
+    if (rule.class !== null && !this.#v3.quota.take(who, rule.class)) throw limitReached(name)
     this.#run(requested, fate)
   }
 
@@ -306,6 +309,10 @@ function tailOf(request: CallRequest): string {
   const carried =
     typeof passthrough === 'object' && passthrough !== null ? `,"passthrough":${JSON.stringify(passthrough)}` : ''
   return `"echo_req":${JSON.stringify(echo)}${reqId}${carried}`
+}
+
+function limitReached(call: string): V3Error {
+  return new V3Error('RateLimit', `You have reached the rate limit for ${call}.`)
 }
 
 function checkPassthrough(request: CallRequest): void {
