@@ -14,7 +14,7 @@ const CONFIGURATION = resolve(import.meta.dirname, '../../.deploy/failover')
 const BIN = '/usr/lib/postgresql/15/bin'
 const START_MS = 120_000
 const ANSWER_MS = 2000
-// More than all waits of .deploy/failover/switchover.
+// More than both waits of .deploy/failover/switchover.
 const SWITCH_MS = 150_000
 
 /** A member as Patroni's GET /cluster shows it. */
@@ -39,8 +39,10 @@ export interface Cluster {
   etcdLeader(): Promise<Machine | undefined>
   /** Resolves with the primary when all machines serve: a primary, a synchronous standby, another one, and etcd. */
   whole(): Promise<Machine>
-  /** Runs .deploy/failover/switchover: a planned change of primary. */
-  switchOver(from: Machine): Promise<void>
+  /** Whether a member counts on a primary that could not reach etcd. */
+  failsafe(): Promise<boolean>
+  /** Runs .deploy/failover/switchover, a planned change of primary; resolves with what it printed. */
+  switchOver(from: Machine): Promise<string>
   /** Ids of the server's processes of a machine, the postmaster first. */
   serverPids(machine: Machine): number[]
   stop(): Promise<void>
@@ -170,13 +172,14 @@ export async function openCluster(dir: string): Promise<Cluster> {
         },
         START_MS
       ),
+    async failsafe() {
+      const found = await Promise.all(databases.map(({ address }) => ask(`http://${address}:8008/patroni`)))
+      return found.some(({ body }) => (body as { failsafe_mode_is_active?: boolean })?.failsafe_mode_is_active === true)
+    },
     async switchOver(from) {
-      const addresses = [`${from.address}:8008`, ...etcds.map(({ address }) => `${address}:2379`)]
-      await promisify(execFile)(
-        join(CONFIGURATION, 'switchover'),
-        addresses.map(address => `http://${address}`),
-        { timeout: SWITCH_MS }
-      )
+      const address = `http://${from.address}:8008`
+      const { stdout } = await promisify(execFile)(join(CONFIGURATION, 'switchover'), [address], { timeout: SWITCH_MS })
+      return stdout.trim().replaceAll('\n', '; ')
     },
     serverPids(machine) {
       const [first] = readFileSync(join(data.get(machine) as string, 'postmaster.pid'), 'utf8').split('\n')

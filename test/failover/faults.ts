@@ -87,7 +87,8 @@ export const faults: ClusterFault[] = [
   ...primaries,
   { kind: "kill the primary's PostgreSQL", of: 'primary', weight: 6, run: killServer },
   { kind: 'freeze the primary for a while', of: 'primary', weight: 6, run: freezeForAWhile },
-  ...others
+  ...others,
+  { kind: 'switchover after etcd was away', of: 'planned', weight: 3, run: switchOverAfterEtcd }
 ]
 
 /** The faults of a run, of those whose kind contains `only`, or one of several between commas. */
@@ -108,8 +109,22 @@ export function drawFaults(random: Random, count: number, only = ''): ClusterFau
 async function switchOver({ cluster, note, acknowledged }: World): Promise<void> {
   const machine = await cluster.whole()
   note(`switchover from ${machine.name}`)
-  await cluster.switchOver(machine)
+  note(await cluster.switchOver(machine))
   await acknowledged()
+}
+
+/** The primary asks the other members whether it may stay; for a while they take it for the leader, also when its key is free. */
+async function switchOverAfterEtcd(world: World): Promise<void> {
+  const { cluster, note } = world
+  note('freeze all of etcd')
+  await Promise.all(cluster.etcds.map(machine => machine.freeze()))
+  try {
+    await until('the primary to go on without etcd', () => cluster.failsafe(), NEW_PRIMARY_MS)
+  } finally {
+    for (const machine of cluster.etcds) machine.thaw()
+    note('etcd goes on')
+  }
+  await switchOver(world)
 }
 
 /** Ends Patroni and its server by SIGTERM, as an upgrade of the machine does. */
