@@ -50,7 +50,7 @@ interface Verb<Result> {
   show?: Show<Result>
   /** It changes something: on a terminal where OPERATOR_NAME is unset it prompts for the operator's name. */
   acts?: boolean
-  /** Of one that acts: whether its result with these arguments is a list, which --csv can print. */
+  /** Whether its result with these arguments is a list, which --csv can print; unset: known from the result, or none of one that acts. */
   lists?: (input: never) => boolean
 }
 
@@ -87,18 +87,20 @@ export async function withPatience<T>(url: string, work: (db: Db) => Promise<T>)
   }
 }
 
-/** The action of a command that opens by itself what it needs. */
+/** The action of a command that opens by itself what it needs. Its result, or what it prints as it happens, is no list. */
 export function bare<Input, Result extends object>(
   run: (context: Context, input: Input) => Promise<Result | undefined>,
   verb: Verb<Result> = {}
 ): CommandAction {
-  return action<Input, Result>(verb, (context, input, shown) => shown(() => run(context, input)))
+  return action<Input, Result>({ ...verb, lists: () => false }, (context, input, shown) =>
+    shown(() => run(context, input))
+  )
 }
 
 type ShowResult<Result> = (work: () => Promise<Result | undefined>) => Promise<void>
 
 function action<Input, Result extends object>(
-  { input: shape, show, acts = false, lists = () => false }: Verb<Result>,
+  { input: shape, show, acts = false, lists = acts ? () => false : undefined }: Verb<Result>,
   perform: (context: Context, input: Input, shown: ShowResult<Result>) => Promise<void>
 ): CommandAction {
   return async (...given) => {
@@ -106,8 +108,8 @@ function action<Input, Result extends object>(
     const input = inputOf(command, shape) as Input
     const globals = command.optsWithGlobals() as unknown as Globals
     const format = formatOf(globals)
-    // Before anything is changed: a refusal afterwards would have it done again, or hide what is shown once.
-    if (acts && format === 'csv' && !lists(input as never)) throw new UsageError(NO_LIST)
+    // Before anything is changed or printed: a refusal afterwards would have it done again, or hide what is shown once.
+    if (format === 'csv' && lists && !lists(input as never)) throw new UsageError(NO_LIST)
     const seconds = pauseOf(command)
     if (seconds !== undefined && format !== 'text') throw new UsageError('--watch goes without --json and --csv')
     const { config, env } = readEnvironment()

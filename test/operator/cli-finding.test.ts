@@ -230,6 +230,18 @@ listing('prints CSV with every field, which no name turns into a formula', async
   assert.match(single.stderr, '--csv is for lists')
 })
 
+listing('refuses CSV of what it would print as it happens', async () => {
+  for (const command of [
+    ['events', 'tail'],
+    ['requests', 'tail'],
+    ['listen', '--partner', acme.partnerId, '--forward-to', 'http://127.0.0.1:9/']
+  ]) {
+    const { exitCode, stdout, stderr } = await operator(env, ...command, '--csv')
+    assert.equal([exitCode, stdout], [2, ''], command.join(' '))
+    assert.is(stderr, 'error: --csv is for lists; this command takes --json\n')
+  }
+})
+
 listing('refuses CSV of what is no list before it changes anything', async () => {
   const of = ['--partner', acme.partnerId]
   const [before, keys] = [await run('wallet', 'show', ...of), await run('keys', 'list', ...of)]
