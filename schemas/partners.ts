@@ -1,5 +1,6 @@
 // The partner: an operator of a trading front end.
 import type { FromSchema } from 'json-schema-to-ts'
+import { ApiError } from './errors/errors.ts'
 import { idField } from './fields/fields.ts'
 import { allScopes } from './fields/scopes.ts'
 
@@ -87,3 +88,7 @@ export const SuspendPartner = {
   }
 } as const
 export type SuspendPartner = FromSchema<typeof SuspendPartner>
+
+/** The refusal of a test side where its partner has to be named: what it is follows from that one. */
+export const refuseTestSide = (partnerId: string, testOf: string): ApiError =>
+  new ApiError('NOT_FOUND', `${partnerId} is the test side of ${testOf}: name that partner.`)

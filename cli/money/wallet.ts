@@ -1,7 +1,7 @@
 // operator wallet: what partners paid in, what they hold, what moved.
 import type { Command } from 'commander'
 import { debitWallet, getWallet, listStatement, topUp } from '../../db/money/wallets.ts'
-import { getPartner } from '../../db/partners/partners.ts'
+import { getPartner, getRealPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { DebitOrder, StatementQuery, TopUpOrder } from '../../schemas/commands/money.ts'
 import { OfPartner } from '../../schemas/commands/operator.ts'
@@ -99,7 +99,7 @@ export function addWallet(program: Command): void {
 }
 
 async function debit({ db, actor, confirm }: Opened, { partner: partnerId, amount, reason }: DebitOrder) {
-  const { name } = await getPartner(db, partnerId)
+  const { name } = await getRealPartner(db, partnerId)
   await confirm(`Take ${amount} USD out of the wallet of ${name} (${partnerId})?`)
   return db.transaction(async trx => {
     const { balanceUsd } = await debitWallet(trx, { partnerId, amountUsd: amount, reason })

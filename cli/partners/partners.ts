@@ -6,6 +6,7 @@ import {
   countTraders,
   countUnfinished,
   getPartner,
+  getRealPartner,
   insertPartner,
   listPartners,
   type PartnerRecord,
@@ -196,7 +197,7 @@ function checkAppId(dialect: 'v3' | 'next', appId: string | undefined, { given }
 
 /** Stops a partner's calls, after confirmation. */
 export async function suspend({ db, actor, confirm }: Opened, { partnerId, reason }: SuspendPartner) {
-  const { name } = await getPartner(db, partnerId)
+  const { name } = await getRealPartner(db, partnerId)
   await confirm(`Suspend ${name} (${partnerId})? Its calls are refused from now on.`)
   return db.transaction(async trx => {
     const partner = await suspendPartner(trx, partnerId, reason)

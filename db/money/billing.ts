@@ -18,7 +18,7 @@
 
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { lacking } from '../../schemas/fields/money.ts'
-import type { Plan } from '../../schemas/partners.ts'
+import { type Plan, refuseTestSide } from '../../schemas/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { accounts, move, tryTransfer } from './ledger.ts'
 
@@ -103,16 +103,17 @@ export async function chargePartner(
   return outcome
 }
 
-/** Holds a partner's row against others who charge it or top it up. Throws NOT_FOUND. */
+/** Holds a partner's row against others who charge it or top it up. Throws NOT_FOUND, also for a test side, of which it is the partner's. */
 export async function lockPartner(trx: Db, partnerId: string): Promise<BilledRow> {
-  const [partner] = await rows<BilledRow>(
+  const [partner] = await rows<BilledRow & { test_of: string | null }>(
     trx,
     `select id, plan, next_plan, plan_active, suspended_at is not null as suspended, suspended_at, period_start, period_end,
-            billing_anchor, created_at::timestamptz(3) as created_at
-       from partners where id = :partnerId and test_of is null for no key update`,
+            billing_anchor, created_at::timestamptz(3) as created_at, test_of
+       from partners where id = :partnerId for no key update`,
     { partnerId }
   )
   if (!partner) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
+  if (partner.test_of !== null) throw refuseTestSide(partnerId, partner.test_of)
   return partner
 }
 

@@ -1,7 +1,7 @@
 // Partners and their standing.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
-import type { Plan, SaasStatus } from '../../schemas/partners.ts'
+import { type Plan, refuseTestSide, type SaasStatus } from '../../schemas/partners.ts'
 import { openTestWallet } from '../money/play-money.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { forgetRejections } from '../traders/accounts.ts'
@@ -100,8 +100,7 @@ export async function getPartner(db: Db, partnerId: string): Promise<PartnerReco
 /** A partner that is no test side: what its test side is follows from it. Throws NOT_FOUND. */
 export async function getRealPartner(db: Db, partnerId: string): Promise<PartnerRecord> {
   const partner = await getPartner(db, partnerId)
-  if (partner.testOf !== null)
-    throw new ApiError('NOT_FOUND', `${partnerId} is the test side of ${partner.testOf}: name that partner.`)
+  if (partner.testOf !== null) throw refuseTestSide(partnerId, partner.testOf)
   return partner
 }
 

@@ -172,6 +172,22 @@ keys('issue with --test makes a key of the test side, which itself is no partner
   }
 })
 
+partners('are named where a command of their money or standing is given their test side', async () => {
+  const { partnerId } = await makePartner()
+  const { partnerId: side } = await document('keys', 'issue', '--partner', partnerId, '--test')
+  for (const command of [
+    ['wallet', 'topup', '--partner', side, '--amount', '5'],
+    ['wallet', 'debit', '--partner', side, '--amount', '5', '--reason', 'paid in twice'],
+    ['partners', 'set-plan', side, 'SCALE', '--yes'],
+    ['partners', 'suspend', side, '--reason', 'unpaid invoice'],
+    ['partners', 'resume', side]
+  ]) {
+    const { exitCode, stderr } = await run(...command)
+    const expected = [1, `NOT_FOUND: ${side} is the test side of ${partnerId}: name that partner.\n`]
+    assert.equal([exitCode, stderr], expected, command.join(' '))
+  }
+})
+
 keys('revoke holds at the next request, and list shows when', async () => {
   const { partnerId, keyId, key } = await makePartner()
   const revoked = await document('keys', 'revoke', keyId, '--yes')
