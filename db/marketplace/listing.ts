@@ -28,16 +28,33 @@ const byHash = `(b.id in (select unnest(array(select bot_id from marketplace_wor
 // Each word of one letter is a walk through a part of the index.
 const MAX_WORDS = 10
 
-/** A page of the published bots of one side, and how many there are on all pages. */
-export async function listBots(
+interface BotsPage {
+  bots: ListedBot[]
+  total: number
+}
+
+/** A page of the published bots of one side, and how many there are on all pages, both of one version of the list. */
+export async function listBots(db: Db, query: BotsQuery, side: { test: boolean }): Promise<BotsPage> {
+  const { versions, ...found } = await readPage(db, query, { ...side, memory: db })
+  if (new Set(versions).size === 1) return found
+  // The list changed between two statements: once more, in one snapshot.
+  const { bots, total } = await db.transaction(trx => readPage(trx, query, { ...side, memory: db }), {
+    isolationLevel: 'repeatable read',
+    readOnly: true
+  })
+  return { bots, total }
+}
+
+/** With the versions of the list that its statements read. `memory` is the pool whose totals and bookmarks are remembered. */
+async function readPage(
   db: Db,
   query: BotsQuery,
-  { test }: { test: boolean }
-): Promise<{ bots: ListedBot[]; total: number }> {
+  { test, memory }: { test: boolean; memory: Db }
+): Promise<BotsPage & { versions: number[] }> {
   const { page, limit, category, riskLevel } = query
   const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
   // The search has words, but none with a letter or digit: punctuation matches nothing.
-  if (words?.length === 0) return { bots: [], total: 0 }
+  if (words?.length === 0) return { bots: [], total: 0, versions: [0] }
   // Written out, so that the index of the few of test sides serves them.
   const side = `test = ${test}`
   const filter: Filter = {
@@ -48,21 +65,23 @@ export async function listBots(
     ],
     bindings: { category, riskLevel, words: words?.map(word => `'${word}':*`).join(' & ') }
   }
-  const total = await countBots(db, filter)
+  const { value: total, version } = await countBots(db, filter, memory)
+  const versions = [version]
   const offset = (page - 1) * limit
-  if (offset >= total) return { bots: [], total }
+  if (offset >= total) return { bots: [], total, versions }
   const conditions = ["b.status = 'PUBLISHED'", ...filter.where.map(condition => `b.${condition}`)]
   const bindings: Record<string, unknown> = { ...given(filter), limit, offset }
   if (words) {
     // How many bots are met in the order until the page is full.
-    const all = await countBots(db, { where: [side], bindings: {} })
+    const { value: all } = await countBots(db, { where: [side], bindings: {} }, memory)
     const met = ((offset + limit) * all) / total
     const far = total > FEW && met > NEAR
     if (far && query.sort === 'newest') {
-      const bookmarks = await bookmarksOf(db, filter, Math.ceil((NEAR * total) / all / 2))
-      const mark = bookmarks.findLast(({ place }) => place <= offset)
+      const bookmarks = await bookmarksOf(db, filter, { every: Math.ceil((NEAR * total) / all / 2), memory })
+      const mark = bookmarks.value.findLast(({ place }) => place <= offset)
       // Without one, so much was published since that even this page is before the first.
       if (mark) {
+        versions.push(bookmarks.version)
         conditions.push('(b.published_at, b.id) <= (:from::timestamptz, :id)')
         Object.assign(bindings, { from: mark.publishedAt, id: mark.id, offset: offset - mark.place })
       }
@@ -70,9 +89,9 @@ export async function listBots(
     } else conditions.push(far ? byHash : total <= FEW ? byKey : byLookup)
   }
   const by = order[query.sort]
-  const bots = await rows<ListedBot>(
+  const found = await rows<ListedBot & { listVersion: number }>(
     db,
-    `select ${listedColumns}
+    `select (select version from marketplace_listing) as "listVersion", ${listedColumns}
        from (select b.id from marketplace_bots b
               where ${conditions.join(' and ')} order by ${by} limit :limit offset :offset) as listed
        join marketplace_bots b on b.id = listed.id
@@ -80,7 +99,9 @@ export async function listBots(
       order by ${by}`,
     bindings
   )
-  return { bots, total }
+  // Where bots were counted and none is found the list is another one by now.
+  versions.push(found[0]?.listVersion ?? Number.NaN)
+  return { bots: found.map(({ listVersion: _listVersion, ...bot }) => bot), total, versions }
 }
 
 /** The words of a text as they are compared: letters and digits of any language, case and width folded. */

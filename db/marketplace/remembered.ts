@@ -32,9 +32,9 @@ const MAX_REMEMBERED = 1000
 // Versions whose changes are kept.
 const KEPT = 1000
 
-/** How many published bots there are by the filter. */
-export function countBots(db: Db, filter: Filter): Promise<number> {
-  return recall(db, totals, filter, {
+/** How many published bots there are by the filter, and at which version of the list; remembered for the pool `memory`. */
+export function countBots(db: Db, filter: Filter, memory: Db): Promise<Remembered<number>> {
+  return recall(db, rememberedOf(totals, memory), filter, {
     async read() {
       const found =
         filter.bindings.words === undefined
@@ -52,8 +52,12 @@ export function countBots(db: Db, filter: Filter): Promise<number> {
 }
 
 /** Bookmarks, at every `every`th place, among the bots found by words, newest first; made at the first call. */
-export function bookmarksOf(db: Db, filter: Filter, every: number): Promise<Bookmark[]> {
-  return recall(db, bookmarks, filter, {
+export function bookmarksOf(
+  db: Db,
+  filter: Filter,
+  { every, memory }: { every: number; memory: Db }
+): Promise<Remembered<Bookmark[]>> {
+  return recall(db, rememberedOf(bookmarks, memory), filter, {
     async read() {
       const found = await rows<{ version: number; id: string; published_at: Date; place: number }>(
         db,
@@ -99,19 +103,26 @@ function isNewer(change: Change, mark: Bookmark): boolean {
 
 async function recall<Value>(
   db: Db,
-  memory: WeakMap<Db, Map<string, Remembered<Value>>>,
+  remembered: Map<string, Remembered<Value>>,
   filter: Filter,
   { read, carry }: { read(): Promise<Remembered<Value>>; carry(known: Value, changes: Change[]): Value }
-): Promise<Value> {
+): Promise<Remembered<Value>> {
   const key = JSON.stringify([filter.where, filter.bindings.category, filter.bindings.riskLevel, filter.bindings.words])
-  const remembered = memory.get(db) ?? new Map<string, Remembered<Value>>()
-  memory.set(db, remembered)
   const known = remembered.get(key)
   const since = known && (await changesSince(db, filter, known.version))
   const now = since && known ? { version: since.version, value: carry(known.value, since.changes) } : await read()
   if (!known && remembered.size >= MAX_REMEMBERED) remembered.clear()
   remembered.set(key, now)
-  return now.value
+  return now
+}
+
+function rememberedOf<Value>(
+  all: WeakMap<Db, Map<string, Remembered<Value>>>,
+  memory: Db
+): Map<string, Remembered<Value>> {
+  const remembered = all.get(memory) ?? new Map<string, Remembered<Value>>()
+  all.set(memory, remembered)
+  return remembered
 }
 
 /** What came and left by the filter since a version; undefined where not every version since is written down. */

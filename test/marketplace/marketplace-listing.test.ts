@@ -4,8 +4,11 @@ import * as assert from 'uvu/assert'
 import { publishBot, retireBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { listMarketplaceBots, reviewBot } from '../../api/marketplace/listings.ts'
 import { purchaseBot } from '../../api/marketplace/sales.ts'
+import { retireBot as retireListing } from '../../db/marketplace/listings.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { call, closeAll, openHarness } from '../support/harness.ts'
-import { draft, makeBot, makeDraft, seedBots } from '../support/marketplace-makers.ts'
+import { draft, makeBot, makeDraft, putOnSale, seedBots } from '../support/marketplace-makers.ts'
+import { readBeside } from '../support/read-beside.ts'
 
 const harness = await openHarness()
 // A second process over the same database: what it remembers must not go stale.
@@ -49,6 +52,25 @@ listing('refuses pages, limits and orders out of bounds', async () => {
 listing('returns an empty page where there is nothing', async () => {
   assert.equal(await list(), { data: [], page: 1, limit: 20, total: 0 })
   assert.equal(await list({ page: 1_000_000_000, limit: 100 }), { data: [], page: 1_000_000_000, limit: 100, total: 0 })
+})
+
+listing('counts what a page is taken from, also where a bot is published or retired between the two', async () => {
+  const { db } = harness.services
+  const party = { partnerId: creator.partnerId, partyId: creator.partnerId }
+  const kept = await makeBot(creator, { name: 'Kept' })
+  await list()
+  // Only the statement of the page reads profiles.
+  const beside = (change: (trx: Db) => Promise<unknown>) =>
+    readBeside(db, 'community_profiles', { read: () => list(), change })
+  let added = ''
+  const grown = await beside(async trx => {
+    added = await putOnSale(trx, party, { name: 'Added' })
+  })
+  assert.equal([names(grown), grown.total], [['Added', 'Kept'], 2])
+  const shrunk = await beside(async trx => {
+    for (const id of [added, kept]) await retireListing(trx, id, party.partyId)
+  })
+  assert.equal([names(shrunk), shrunk.total], [[], 0])
 })
 
 listing('shows published bots only, with every field of an entry and no more', async () => {
