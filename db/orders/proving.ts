@@ -68,15 +68,19 @@ export async function takeUnproven(
 }
 
 /**
- * Queues the unproven orders of an account whose token the broker has accepted, as of now. Returns its account id when
- * there were any, undefined when not or when the account is not proven.
+ * Queues the unproven orders of an account whose token the broker has accepted, as of now; `accountId` when there were any.
+ * Those that were stored while the account was exchanged as one of the other mode are failed, for what was expected then does
+ * not hold; they may be repeated. Does nothing for an account that is not proven.
  */
-export async function queueProven(db: Db, accountRowId: string): Promise<string | undefined> {
-  const [row] = await rows<{ account_id: string }>(
+export async function queueProven(
+  db: Db,
+  accountRowId: string
+): Promise<{ accountId: string | null; failed: Pick<OrderRow, 'id' | 'reply_channel'>[] }> {
+  const [row] = await rows<{ accountId: string | null; failed: Pick<OrderRow, 'id' | 'reply_channel'>[] }>(
     db,
     `with clock as materialized (select clock_timestamp() as at), account as (
        update broker_accounts set prove_at = null where id = :accountRowId and proven_version = token_version
-       returning id, currency
+       returning id, partner_id, account_id, account_mode, currency
      ), waiting as (
        -- They keep the order of their arrival, a microsecond apart, whatever the order of the rows.
        select o.id, clock.at - (row_number() over (order by o.queued_at desc, o.id desc) - 1) * interval '1 microsecond' as at
@@ -87,13 +91,22 @@ export async function queueProven(db: Db, accountRowId: string): Promise<string 
        update orders o
           set phase = 'queued', queued_at = w.at, currency = coalesce(o.currency, a.currency)
          from account a, waiting w
-        where o.id = w.id and o.phase = 'unproven'
+        where o.id = w.id and o.phase = 'unproven' and o.account_mode = a.account_mode
        returning o.account_id
+     ), failed as (
+       update orders o
+          set phase = 'failed', error_code = 'CONFLICT', retryable = true,
+              error_message = 'Account ' || a.account_id || ' is ' || a.account_mode || ' by now, and was ' || o.account_mode ||
+                              ' when the order was stored: nothing was bought.'
+         from account a
+        where o.broker_account_id = a.id and o.partner_id = a.partner_id and o.phase = 'unproven' and o.account_mode <> a.account_mode
+       returning o.id, o.reply_channel
      )
-     select account_id from queued limit 1`,
+     select (select account_id from queued limit 1) as "accountId",
+            coalesce((select jsonb_agg(jsonb_build_object('id', id, 'reply_channel', reply_channel)) from failed), '[]') as failed`,
     { accountRowId }
   )
-  return row?.account_id
+  return row as NonNullable<typeof row>
 }
 
 /** No worker tries to open the account for its orders before `pauseMs` have passed. */

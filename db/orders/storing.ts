@@ -215,22 +215,21 @@ function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean):
   )
 }
 
-/** Queues failed orders again that may be repeated, with the terms that they had, while their callers' facts hold. */
+/** Queues failed orders again that may be repeated, with the terms that they had and their account as it is now, while their callers' facts hold. */
 function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean): Promise<StoredOrder[]> {
   return rows(
     db,
     sql`with ${proven}, stored as (
          update orders o
-            set phase = case when exists (select from broker_accounts a where a.id = o.broker_account_id
-                                           and a.proven_version = a.token_version) then 'queued' else 'unproven' end,
+            set phase = case when a.proven_version = a.token_version then 'queued' else 'unproven' end, account_mode = a.account_mode,
                 queued_at = clock_timestamp(), not_before = null,
                 expires_at = ${endOfLife('r')}, reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null
-           from jsonb_to_recordset(:values::jsonb) as r (${draftColumns})
-          where o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
+           from jsonb_to_recordset(:values::jsonb) as r (${draftColumns}), broker_accounts a
+          where a.id = o.broker_account_id and o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
-            and (r.expected_mode is null or r.expected_mode = o.account_mode)
+            and (r.expected_mode is null or r.expected_mode = a.account_mode)
             and exists (select from callers c where ${callerOf('r')}) and not ${isHalted('o')}
          returning o.account_id, ${columns}
        ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
@@ -247,9 +246,9 @@ function findRepeated(
   return rows(
     db,
     `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt,
-            case when o.phase = 'failed' and o.retryable and r.expected_mode <> o.account_mode then true end as "otherMode"
+            case when o.phase = 'failed' and o.retryable and r.expected_mode <> a.account_mode then true end as "otherMode"
        from unnest(:partners::text[], :clients::text[], :modes::text[]) as r (partner_id, client_order_id, expected_mode)
-       join orders o using (partner_id, client_order_id)`,
+       join orders o using (partner_id, client_order_id) join broker_accounts a on a.id = o.broker_account_id`,
     {
       partners: repeats.map(({ partner_id }) => partner_id),
       clients: repeats.map(({ client_order_id }) => client_order_id),

@@ -4,7 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
 import { openSession, rejectToken } from '../../worker/accounts/accounts.ts'
@@ -121,6 +121,45 @@ checking('trades again once it is exchanged as it is', async () => {
   await exchange({ accountId, accountMode: 'REAL' }, traderExternalId)
   assert.is((await accountOf(traderExternalId)).reason, undefined)
   assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+})
+
+checking('places no order for DEMO that was stored before it was exchanged as REAL, by a repeat neither', async () => {
+  const { db } = harness.services
+  const patient = await openHarness({ url: harness.url, env: { ...harness.env, ORDER_TTL_MS: '60000' } })
+  const owner = await patient.makePartner()
+  const accountId = realId()
+  const traderExternalId = await exchange({ accountId }, undefined, owner)
+  // No worker opens it until the test says so.
+  const prove = (at: string | null) => db('broker_accounts').where({ account_id: accountId }).update({ prove_at: at })
+  await prove('infinity')
+  const [expecting, silent] = [randomUUID(), randomUUID()]
+  const placeAs = (clientOrderId: string, changes: object = {}) =>
+    place(traderExternalId, owner, { clientOrderId, ...changes })
+  const placing = [placeAs(expecting, { expectedAccountMode: 'DEMO' }), placeAs(silent)]
+  await until('both to be stored', async () => (await db('orders').where({ account_id: accountId })).length === 2)
+  await exchange({ accountId, accountMode: 'REAL' }, traderExternalId, owner)
+  await prove(null)
+  for (const { status, body } of await Promise.all(placing)) {
+    assert.equal([status, body.error], [409, 'CONFLICT'], JSON.stringify(body))
+    assert.match(body.message, `Account ${accountId} is REAL by now, and was DEMO when the order was stored`)
+  }
+  const refusal = async () => {
+    const { status, body } = await placeAs(expecting, { expectedAccountMode: 'DEMO' })
+    assert.equal([status, body.error], [409, 'CONFLICT'], JSON.stringify(body))
+    return body.message
+  }
+  assert.match(await refusal(), `Account ${accountId} is REAL, and the order is for one that is DEMO`)
+  // Also where the trader's active account is a DEMO one by now: the order is for the account that it was stored for.
+  const demo = newAccountId()
+  await exchange({ accountId: demo }, traderExternalId, owner)
+  const activated = await owner.call(activateAccount, { body: { traderExternalId, accountId: demo } })
+  assert.is(activated.status, 200)
+  assert.match(await refusal(), /^The account of order \w+ is REAL, and the order is for one that is DEMO/)
+  assert.is(contractsOf(accountId).length, 0)
+  assert.is((await placeAs(silent)).body.status, 'CLOSED')
+  const [{ account_mode: mode }] = await db('orders').where({ client_order_id: silent })
+  assert.is(mode, 'REAL')
+  assert.is(contractsOf(accountId).length, 1)
 })
 
 checking('that was stored before it was ever compared is compared when it is opened next', async () => {

@@ -51,8 +51,9 @@ export function openProving(
     const { accountRowId } = account
     try {
       if (!account.proven) await openSession(services, account, { anew: true })
-      const accountId = await queueProven(db, accountRowId)
-      if (accountId !== undefined) await placing.claim([accountId])
+      const { accountId, failed } = await queueProven(db, accountRowId)
+      notifyCallers(services, failed)
+      if (accountId !== null) await placing.claim([accountId])
     } catch (error) {
       const refusal = refusalOf(error)
       if (refusal) return notifyCallers(services, await failUnproven(db, accountRowId, refusal))
