@@ -23,7 +23,6 @@ import { collectTrade } from '../../api/traders/trades.ts'
 import { replayWebhook } from '../../api/webhooks/deliveries.ts'
 import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { insertKey } from '../../db/partners/keys.ts'
-import { listRequests } from '../../db/partners/requests.ts'
 import { type BoundKind, bounds, requireRoom } from '../../db/platform/bounds.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
 import type { ApiError } from '../../schemas/errors/errors.ts'
@@ -318,19 +317,24 @@ function unread(text: string): Socket {
 const head = (partner: TestPartner, method: string, path: string, fields = '') =>
   `${method} ${path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer ${partner.key}\r\n${fields}\r\n`
 
-/** Opens connections whose requests do not end until the partner's account is full. */
-async function fill(greedy: TestPartner, open: () => Socket): Promise<void> {
-  const sockets: Socket[] = []
-  // Ten mebibytes, and as many that may not have been received yet.
-  while (sockets.length < 20 && (await greedy.call(getMe)).status === 200) sockets.push(open())
-  await refusesMore(greedy, sockets)
-}
+// Ten mebibytes of bodies, or forty of responses, and as much that may not have been received yet.
+const MOST_SOCKETS = 40
 
-/** Holds what follows against the partner's account, which is full, and against another partner; then ends the connections. */
-async function refusesMore(greedy: TestPartner, sockets: Socket[]): Promise<void> {
+/**
+ * Opens connections whose requests do not end until the partner's account is full, and holds that against another partner; then ends the
+ * connections. One more is opened wherever there is room: what was sent may not have been received yet, and of responses the
+ * kernel goes on taking some for as long as its buffers grow.
+ */
+async function fill(greedy: TestPartner, open: () => Socket): Promise<void> {
   const other = await harness.makePartner()
   const me = () => greedy.call(getMe)
-  for (const refusal of [await me(), await greedy.call(createCreatorBot, { body: draft })]) {
+  const sockets: Socket[] = []
+  for (const call of [me, () => greedy.call(createCreatorBot, { body: draft })]) {
+    const refusal = await until('a refusal', async () => {
+      const response = await call()
+      if (response.status === 200 && sockets.length < MOST_SOCKETS) sockets.push(open())
+      return response.status !== 200 && response
+    })
     assert.equal([refusal.body.error, refusal.headers.get('retry-after')], ['RATE_LIMITED', '1'])
     assert.match(refusal.body.message, 'bytes')
   }
@@ -357,27 +361,14 @@ holding('are bounded in bodies that do not say how long they are', async () => {
 holding('are bounded in responses that nobody reads, and others’ are sent', async () => {
   const partner = await harness.makePartner()
   const requests = head(partner, 'GET', '/v1/_spec').repeat(20)
-  const sockets = [unread(requests), unread(requests)]
-  await until(
-    'all requests to have their responses',
-    async () => {
-      await harness.services.requests.flush()
-      const { requests: ended } = await listRequests(db, { partnerId: partner.partnerId, limit: 50 })
-      return ended.length === 40
-    },
-    60_000
-  )
-  await refusesMore(partner, sockets)
+  await fill(partner, () => unread(requests))
 })
 
 holding('are bounded for requests that waited for their place while the account became full', async () => {
   const partner = await harness.makePartner()
   const { places, bytes, limits } = harness.services
   const counted = async () => (await limits.count(`key:${partner.keyId}`, 1_000_000)) > 0
-  let end = () => {}
-  const ended = new Promise<void>(resolve => {
-    end = resolve
-  })
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
   // All of the partner's places, and more.
   const taken = Array.from({ length: 10 }, () => places.run(partner.partnerId, () => ended))
   const waiting = partner.call(listOrders)
@@ -396,16 +387,71 @@ holding('are bounded in bodies that have been received until their requests have
   const lock = await db.transaction()
   await lock.raw('lock table marketplace_bots in exclusive mode')
   const body = { ...draft, code: 'x'.repeat(500_000) }
-  const created = Array.from({ length: 20 }, () => partner.call(createCreatorBot, { body }))
-  const refused = await Promise.race(created)
-  assert.equal([refused.status, refused.body.error], [429, 'RATE_LIMITED'])
+  const ended: string[] = []
+  const created = Array.from({ length: 20 }, async () => {
+    const response = await partner.call(createCreatorBot, { body })
+    ended.push(response.body.error ?? 'made')
+  })
+  // Sixteen of them are 8,000,000 bytes and some fields more. Once one has ended there is room for one that comes late.
+  await until('the others to be refused', () => ended.length === 4, 60_000)
   await lock.commit()
-  const statuses = (await Promise.all(created)).map(({ status }) => status)
-  // Sixteen of them are 8,000,000 bytes and some fields more.
-  assert.is(statuses.filter(status => status === 200).length, 16)
+  await Promise.all(created)
+  assert.equal(ended, [...Array(4).fill('RATE_LIMITED'), ...Array(16).fill('made')])
 })
 
+/** The parts of a small request whose body does not say how long it is, and the bytes of the body. */
+function chunked(partner: TestPartner) {
+  const text = JSON.stringify(draft)
+  const fields = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n'
+  return {
+    head: head(partner, 'POST', '/v1/marketplace/creator/bots', fields),
+    body: `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`,
+    length: text.length
+  }
+}
+
+/** Puts the status of a connection's response into the list. */
+function notes(statuses: string[], socket: Socket): Socket {
+  return socket
+    .setEncoding('latin1')
+    .once('data', (received: string) => statuses.push(received.slice(9, 12)))
+    .resume()
+}
+
 holding('are those that came of a body that did not say how long it is, once all of it has come', async () => {
+  const partner = await harness.makePartner()
+  const { places, bytes } = harness.services
+  const { promise: ended, resolve: end } = Promise.withResolvers<void>()
+  const taken = Array.from({ length: 10 }, () => places.run(partner.partnerId, () => ended))
+  const isFullWith = (more: number) => {
+    const { release } = bytes.add(partner.partnerId, more)
+    try {
+      bytes.requireRoom(partner.partnerId)
+      return false
+    } catch {
+      return true
+    } finally {
+      release()
+    }
+  }
+  const holds = (amount: number) => isFullWith(2 ** 23 - amount) && !isFullWith(2 ** 23 - amount - 1)
+  const { head, body, length } = chunked(partner)
+  const statuses: string[] = []
+  // At the limit of the operation, a mebibyte each, there would be room for eight.
+  for (let count = 1; count <= 12; count++) {
+    const socket = notes(statuses, unread(head))
+    const refused = () => statuses.length > 0
+    await until('a mebibyte to be in the account', () => holds((count - 1) * length + 2 ** 20) || refused())
+    socket.write(body)
+    await until(`${count} bodies to be in the account`, () => holds(count * length) || refused())
+  }
+  end()
+  await until('all responses', () => statuses.length === 12)
+  assert.equal(statuses, Array(12).fill('200'))
+  await Promise.all(taken)
+})
+
+holding('are those of a body that does not say how long it is, where it came with its request', async () => {
   const partner = await harness.makePartner()
   let begun = 0
   const count = () => begun++
@@ -413,20 +459,13 @@ holding('are those that came of a body that did not say how long it is, once all
   // So their keys are found together, once all of them have come.
   const lock = await db.transaction()
   await lock.raw('lock table api_keys in access exclusive mode')
-  const text = JSON.stringify(draft)
-  const fields = 'Content-Type: application/json\r\nTransfer-Encoding: chunked\r\nConnection: close\r\n'
-  const body = `${text.length.toString(16)}\r\n${text}\r\n0\r\n\r\n`
+  const { head, body } = chunked(partner)
   const statuses: string[] = []
-  for (let sent = 0; sent < 12; sent++)
-    unread(`${head(partner, 'POST', '/v1/marketplace/creator/bots', fields)}${body}`)
-      .setEncoding('latin1')
-      .once('data', (received: string) => statuses.push(received.slice(9, 12)))
-      .resume()
+  for (let sent = 0; sent < 12; sent++) notes(statuses, unread(`${head}${body}`))
   await until('all requests to have come', () => begun === 12)
   unsubscribe('http.server.request.start', count)
   await lock.commit()
   await until('all responses', () => statuses.length === 12)
-  // At the limit of the operation, a mebibyte each, there would be room for eight.
   assert.equal(statuses, Array(12).fill('200'))
 })
 
