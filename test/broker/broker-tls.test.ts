@@ -2,7 +2,6 @@
 // test once for each dialect
 // A broker behind TLS, as the real one is: orders are bought through it, a certificate nobody vouches for is refused, and
 // a worker that gives up a purchase the network holds lives on.
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, connect } from 'node:net'
 import { createServer as createTlsServer } from 'node:tls'
@@ -17,6 +16,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const { cert, key, certFile } = await makeCertificate()
 
@@ -52,8 +52,7 @@ const partner = await harness.makePartner()
 /** An order of a new trader. */
 async function makeOrder() {
   const { traderExternalId, accountId } = await partner.makeTrader()
-  const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
-  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+  const body = tickOrder(traderExternalId, { duration: 2 })
   return {
     connect: () => partner.call(getBalance, { query: { traderExternalId } }),
     place: () => partner.call(placeBinaryOrder, { body }),

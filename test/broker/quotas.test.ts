@@ -27,6 +27,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 100, seed: 5, limits: 'published' })
 onClose(() => simulator.close())
@@ -293,16 +294,7 @@ interface PlacedInBurst {
 
 const place = (trader: TestTrader, changes: object = {}): Promise<PlacedInBurst> =>
   partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId: trader.traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 60,
-      durationUnit: 'm',
-      ...changes
-    }
+    body: tickOrder(trader.traderExternalId, { duration: 60, durationUnit: 'm', ...changes })
   })
 
 async function kill(worker: TestProcess): Promise<void> {

@@ -1,7 +1,6 @@
 // test in the full run only
 // Many copies over several worker processes, one of them killed in the middle: each follower gets one copy, and
 // it is bought at most once or reported.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader, listMyFollows } from '../../api/copy.ts'
@@ -13,6 +12,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const FOLLOWERS = 120
 const RECONCILE_AFTER_MS = 3000
@@ -43,15 +43,7 @@ fanOut('are bought once each or reported, whichever side placed them', async () 
   // Every buy takes a while, so that the killed worker leaves some unanswered.
   simulator.faults.set({ latencyMs: 800 })
   const placed = partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId: leader.traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 2,
-      duration: 1,
-      durationUnit: 't'
-    }
+    body: tickOrder(leader.traderExternalId, { stake: 2 })
   })
   const accounts = new Set(followers.map(({ accountId }) => accountId))
   const contracts = () => simulator.ledger().filter(({ loginid }) => accounts.has(loginid))

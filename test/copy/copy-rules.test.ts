@@ -18,6 +18,7 @@ import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } 
 import { holdPrice } from '../support/market-stage.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 20, seed: 12, limits: 'off' })
 onClose(() => simulator.close())
@@ -59,16 +60,7 @@ const copiesOf = async ({ traderExternalId }: TestTrader) =>
 
 const placeBinary = ({ traderExternalId }: TestTrader, terms: object = {}) =>
   partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 10,
-      duration: 5,
-      durationUnit: 'm',
-      ...terms
-    }
+    body: tickOrder(traderExternalId, { stake: 10, duration: 5, durationUnit: 'm', ...terms })
   })
 const placeMultiplier = ({ traderExternalId }: TestTrader, terms: object = {}) =>
   partner.call(placeMultiplierOrder, {

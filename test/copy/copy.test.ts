@@ -1,6 +1,5 @@
 // test once for each dialect
 // Copy trading: leaders by record, following, and copies that are bought once, scaled and settled.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from '../../api/copy.ts'
@@ -10,6 +9,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 9, limits: 'off' })
 onClose(() => simulator.close())
@@ -19,16 +19,7 @@ const partner = await harness.makePartner()
 
 const place = (owner: TestPartner, traderExternalId: string, changes: object = {}) =>
   owner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 2,
-      duration: 1,
-      durationUnit: 't',
-      ...changes
-    }
+    body: tickOrder(traderExternalId, { stake: 2, ...changes })
   })
 
 /** A trader with a record long enough to lead. */

@@ -11,6 +11,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { provocations, testPage } from '../../worker/simulator/test-page.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100, magic: true })
 onClose(() => simulator.close())
@@ -40,16 +41,7 @@ for (const { error, what, says, account = {}, order = {}, control } of provocati
         ...(control ? { body: JSON.stringify(control) } : {})
       })
     if (control) assert.is((await faults('POST')).status, 200)
-    const body = {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 5,
-      durationUnit: 't',
-      ...order
-    }
+    const body = tickOrder(traderExternalId, { duration: 5, ...order })
     const placed = await partner.call(placeBinaryOrder, { body })
     if (control) await fetch(new URL('/control/faults', simulator.control), { method: 'DELETE' })
     assert.is(placed.body.error, error, JSON.stringify(placed.body))

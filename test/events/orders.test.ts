@@ -14,6 +14,7 @@ import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until }
 import { holdPrice } from '../support/market-stage.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 import { readAll, sequenceAll } from './reading.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 22, limits: 'off', timeScale: 100 })
@@ -26,16 +27,7 @@ const partner = await harness.makePartner()
 
 const place = (traderExternalId: string, changes: object = {}) =>
   partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 2,
-      durationUnit: 't',
-      ...changes
-    }
+    body: tickOrder(traderExternalId, { duration: 2, ...changes })
   })
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes

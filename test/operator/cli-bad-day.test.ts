@@ -13,6 +13,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { call, closeAll, onClose, openHarness, type TestPartner } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startApi, startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 13, limits: 'off' })
 onClose(() => simulator.close())
@@ -33,8 +34,7 @@ async function lastAudit(target: string): Promise<{ actor: string; action: strin
 }
 
 async function place(partner: TestPartner, traderExternalId: string, changes: object = {}) {
-  const terms = { asset: 'R_100', contractType: 'CALL', stake: 2, duration: 1, durationUnit: 't' }
-  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms, ...changes }
+  const body = tickOrder(traderExternalId, { stake: 2, ...changes })
   return call(api.address, placeBinaryOrder, { body, headers: { authorization: `Bearer ${partner.key}` } })
 }
 

@@ -24,6 +24,7 @@ import { brokerEnv, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 40, seed: 3, limits: 'off', latencyMs: 5 })
 onClose(() => simulator.close())
@@ -46,15 +47,11 @@ onClose(async () => clearInterval(watching))
 
 async function place({ traderExternalId }: TestTrader, duration = 5, durationUnit = 't') {
   const { status, body } = await partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
+    body: tickOrder(traderExternalId, {
       contractType: durationUnit === 't' ? 'DIGITEVEN' : 'CALL',
-      stake: 1,
       duration,
       durationUnit
-    }
+    })
   })
   assert.is(status, 200, JSON.stringify(body))
   return body as { orderId: string }

@@ -16,6 +16,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startApi, startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 13, limits: 'off' })
 onClose(() => simulator.close())
@@ -60,15 +61,7 @@ closing('sells its contract, and returns it again when it is closed', async () =
   const partner = await harness.makePartner()
   const { traderExternalId } = await partner.makeTrader()
   const { body } = await partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 2,
-      duration: 1,
-      durationUnit: 'h'
-    }
+    body: tickOrder(traderExternalId, { stake: 2, durationUnit: 'h' })
   })
   assert.is(body.status, 'OPEN')
   const order = async () => (await findOrders(db, [body.orderId]))[0] as OrderRow

@@ -14,6 +14,7 @@ import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { holdPrice } from '../support/market-stage.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
@@ -34,16 +35,8 @@ function makeTrader(currency: string, { given = true } = {}): Promise<TestTrader
   const accountId = newAccountId()
   return partner.makeTrader({ accountId, token: `sim-${accountId}-${currency}`, currency: given ? currency : null })
 }
-const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 10,
-  duration: 2,
-  durationUnit: 't',
-  ...changes
-})
+const order = ({ traderExternalId }: TestTrader, changes: object = {}) =>
+  tickOrder(traderExternalId, { stake: 10, duration: 2, ...changes })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 const entriesOf = async ({ traderExternalId }: TestTrader) =>
   (await partner.call(listOrders, { query: { traderExternalId } })).body.data

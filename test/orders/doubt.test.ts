@@ -2,7 +2,6 @@
 // test once for each dialect
 // Orders in doubt: the buy was sent, perhaps executed, and no response came. What the account shows decides,
 // and nothing is ever sent twice.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -16,6 +15,7 @@ import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator as runOperator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
@@ -24,15 +24,7 @@ const harness = await openHarness({ env })
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
-const order = (traderExternalId: string) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 2,
-  durationUnit: 't'
-})
+const order = (traderExternalId: string) => tickOrder(traderExternalId, { duration: 2 })
 /** An application of somebody else, in each dialect's form. */
 const otherApp = dialect === 'v3' ? '99' : 'app-9Q9'
 

@@ -2,7 +2,6 @@
 // are made as bad as an operator could make them, and with acknowledgements that get lost on their way.
 // test in the full run only
 import { spawnSync } from 'node:child_process'
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { appendFile, chmod, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -27,6 +26,7 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startProcess, startWorker, type TestProcess } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'operator-durability-'))
 await chmod(dir, 0o711)
@@ -231,15 +231,7 @@ committing('names a standby whose clock is ahead, and one that replied long ago 
 
 const claiming = suite('a claim')
 
-const orderOf = (traderExternalId: string) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 2,
-  durationUnit: 't'
-})
+const orderOf = (traderExternalId: string) => tickOrder(traderExternalId, { duration: 2 })
 const phaseOf = async (accountId: string) =>
   (await admin.query('select phase from orders where account_id = $1 order by id desc limit 1', [accountId])).rows[0]
     ?.phase

@@ -2,7 +2,6 @@
 // One order through all rooms, as processes: two APIs, workers, PostgreSQL and the simulated broker, each on
 // its own; with a worker killed, and with none at all. In one dialect: the others' files speak both. TEST_DIALECT=next tries
 // the other.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -10,6 +9,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { call, closeAll, onClose, openHarness, type TestResponse, until } from '../support/harness.ts'
 import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 20, seed: 11, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
@@ -26,16 +26,8 @@ const apis = await Promise.all([startApi(harness.env), startApi(harness.env)])
 const partner = await harness.makePartner()
 const authorization = `Bearer ${partner.key}`
 
-const order = (traderExternalId: string, changes: object = {}) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_50',
-  contractType: 'DIGITEVEN',
-  stake: 1,
-  duration: 2,
-  durationUnit: 't',
-  ...changes
-})
+const order = (traderExternalId: string, changes: object = {}) =>
+  tickOrder(traderExternalId, { asset: 'R_50', contractType: 'DIGITEVEN', duration: 2, ...changes })
 // biome-ignore lint/suspicious/noExplicitAny: read field by field
 const send = (api: number, body: object): Promise<TestResponse<any>> =>
   call((apis[api] as { address: string }).address, placeBinaryOrder, { body, headers: { authorization } })

@@ -19,6 +19,7 @@ import { appIds, brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 12, limits: 'off' })
 onClose(() => simulator.close())
@@ -47,16 +48,8 @@ async function halted<Result>(on: HaltedScope, run: () => Promise<Result>): Prom
   }
 }
 
-const orderOf = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 2,
-  duration: 1,
-  durationUnit: 't',
-  ...changes
-})
+const orderOf = ({ traderExternalId }: TestTrader, changes: object = {}) =>
+  tickOrder(traderExternalId, { stake: 2, ...changes })
 /** Places an order of a scope that is halted no longer, of which a worker may know a moment later, and refuse the order until then. */
 const place = (of: TestPartner, body: object) =>
   until('the order to be placed', async () => {

@@ -1,6 +1,5 @@
 // What a queue promises of its jobs: data that breaks its schema becomes a dead letter and stops nothing, a failure
 // counts as a try, and a job that fails is passed by the others.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader } from '../../api/copy.ts'
@@ -15,6 +14,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 4, limits: 'off' })
 onClose(() => simulator.close())
@@ -25,15 +25,7 @@ const partner = await harness.makePartner()
 
 const place = ({ traderExternalId }: TestTrader) =>
   partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 2,
-      duration: 1,
-      durationUnit: 't'
-    }
+    body: tickOrder(traderExternalId, { stake: 2 })
   })
 
 interface DeadLetter {

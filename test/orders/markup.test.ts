@@ -13,6 +13,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', markup: { pct: 3, onTop: true } })
 onClose(() => simulator.close())
@@ -30,16 +31,8 @@ const harness = await openHarness({
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
-const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 10,
-  duration: 2,
-  durationUnit: 't',
-  ...changes
-})
+const order = ({ traderExternalId }: TestTrader, changes: object = {}) =>
+  tickOrder(traderExternalId, { stake: 10, duration: 2, ...changes })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
 const onTop = suite('a markup paid beside the stake')

@@ -10,6 +10,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, countStreams } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
@@ -153,9 +154,8 @@ positions("reads one trader's values live, shows a partner all of its own, and n
 positions('has a missing value read, once all positions are requested', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   const placeHour = async () => {
-    const terms = { asset: 'R_100', contractType: 'CALL', stake: 10, duration: 1, durationUnit: 'h' }
     const { body } = await partner.call(placeBinaryOrder, {
-      body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+      body: tickOrder(traderExternalId, { stake: 10, durationUnit: 'h' })
     })
     return body.orderId as string
   }

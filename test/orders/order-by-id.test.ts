@@ -10,6 +10,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startApi, startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 14, limits: 'off' })
 onClose(() => simulator.close())
@@ -20,16 +21,7 @@ const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
 
 const place = async (changes: object = {}) => {
-  const body = {
-    traderExternalId: trader.traderExternalId,
-    clientOrderId: randomUUID(),
-    asset: 'R_100',
-    contractType: 'CALL',
-    stake: 2,
-    duration: 1,
-    durationUnit: 'h',
-    ...changes
-  }
+  const body = tickOrder(trader.traderExternalId, { stake: 2, durationUnit: 'h', ...changes })
   return { ...(await partner.call(placeBinaryOrder, { body })).body, clientOrderId: body.clientOrderId }
 }
 const get = (id: string, query: Record<string, string | number> = {}) =>

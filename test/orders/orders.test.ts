@@ -11,6 +11,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 7, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
@@ -26,16 +27,7 @@ await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
 
-const order = (changes: object = {}) => ({
-  traderExternalId: trader.traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 3,
-  durationUnit: 't',
-  ...changes
-})
+const order = (changes: object = {}) => tickOrder(trader.traderExternalId, { duration: 3, ...changes })
 const place = (changes: object = {}) => partner.call(placeBinaryOrder, { body: order(changes) })
 const contractsOf = (accountId: string) => simulator.ledger().filter(entry => entry.loginid === accountId)
 

@@ -3,7 +3,6 @@
 // test in the full run only
 // test time-out: 300 s
 // test once for each dialect
-import { randomUUID } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { suite } from 'uvu'
@@ -14,6 +13,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const ACCOUNTS = 4
 const ORDERS = 20
@@ -76,15 +76,7 @@ async function openStack(env: Record<string, string>) {
   }
   const place = (index: number) =>
     partner.call(placeBinaryOrder, {
-      body: {
-        traderExternalId: traders[index % ACCOUNTS]!.traderExternalId,
-        clientOrderId: randomUUID(),
-        asset: 'R_100',
-        contractType: 'DIGITEVEN',
-        stake: 1,
-        duration: 5,
-        durationUnit: 't'
-      }
+      body: tickOrder(traders[index % ACCOUNTS]!.traderExternalId, { contractType: 'DIGITEVEN', duration: 5 })
     })
   return { harness, db, worker, read, place }
 }

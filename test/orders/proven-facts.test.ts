@@ -24,6 +24,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestResponse, until } from '../support/harness.ts'
 import { startApi, startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 27, limits: 'off' })
 onClose(() => simulator.close())
@@ -75,8 +76,7 @@ type FactResponse = TestResponse<any>
 
 /** Places an order of the subject's with one of the processes. */
 function place(address: string, { key, traderExternalId }: FactSubject, changes: object = {}): Promise<FactResponse> {
-  const terms = { asset: 'R_100', contractType: 'CALL', stake: 2, duration: 1, durationUnit: 't' }
-  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms, ...changes }
+  const body = tickOrder(traderExternalId, { stake: 2, ...changes })
   return call(address, placeBinaryOrder, { body, headers: { authorization: `Bearer ${key}` } })
 }
 

@@ -19,6 +19,7 @@ import { closeAll, onClose, openHarness, type TestTrader, until } from '../suppo
 import { holdPrice } from '../support/market-stage.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
@@ -146,15 +147,7 @@ const cents = (amount: number) => Math.round(amount * 100)
 
 const placeOption = ({ traderExternalId }: TestTrader) =>
   partner.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'DIGITEVEN',
-      stake: 10,
-      duration: 1,
-      durationUnit: 't'
-    }
+    body: tickOrder(traderExternalId, { contractType: 'DIGITEVEN', stake: 10 })
   })
 const placeMultiplier = ({ traderExternalId }: TestTrader) => {
   holdPrice(simulator.engine)

@@ -3,7 +3,6 @@
 // A purchase that is held up on the way while everybody stops waiting for it. From a sender that lives it must
 // never arrive once its order counts as absent, however long the network keeps it. A sender that was killed can break
 // nothing off: its machine goes on delivering for a while, and until that is over its order does not count as absent.
-import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { type AddressInfo, createServer } from 'node:net'
 import { suite } from 'uvu'
@@ -20,6 +19,7 @@ import { brokerEnv, dialect } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker, startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const port = await freePort()
 const network = await FaultyNetwork.open(port)
@@ -60,8 +60,7 @@ async function makeStalled() {
   const { traderExternalId, accountId } = await partner.makeTrader()
   const balance = await partner.call(getBalance, { query: { traderExternalId } })
   assert.is(balance.status, 200)
-  const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
-  const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+  const body = tickOrder(traderExternalId, { duration: 2 })
   return {
     accountId,
     ...network.hold(() => true, 'there'),
@@ -180,9 +179,8 @@ stalled(
       ...harness.env,
       ...brokerEnv({ url: `ws://${nowhere}/websockets/v3`, nextUrl: `http://${nowhere}`, appIdHeader })
     })
-    const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
     const { body } = await partner.call(placeBinaryOrder, {
-      body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+      body: tickOrder(traderExternalId, { duration: 2 })
     })
     assert.is(body.status, 'FAILED')
     const { checks, attempt } = await orderOf(accountId)
@@ -228,10 +226,9 @@ if (dialect === 'v3')
       onClose(() => scarce.close())
       const worker = await startTestWorker({ ...harness.env, ...brokerEnv(scarce) })
       const { traderExternalId, accountId } = await partner.makeTrader()
-      const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
       const ends: string[] = []
       while (ends.length < 4 && !ends.includes('FAILED')) {
-        const body = { traderExternalId, clientOrderId: randomUUID(), ...terms }
+        const body = tickOrder(traderExternalId, { duration: 2 })
         ends.push((await partner.call(placeBinaryOrder, { body })).body.status as string)
       }
       assert.is(ends.at(-1), 'FAILED', ends.join())

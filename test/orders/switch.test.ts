@@ -1,6 +1,5 @@
 // A partner that changes the dialect it speaks with the broker, with orders under way: each ends in the dialect it was
 // bought with, whatever becomes of the tokens.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
@@ -20,6 +19,7 @@ import {
 import { holdPrice } from '../support/market-stage.ts'
 import { operator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 20, seed: 17, limits: 'off', timeScale: 10 })
 onClose(() => simulator.close())
@@ -35,16 +35,8 @@ const harness = await openHarness({
 })
 await startTestWorker(harness.env)
 
-const order = ({ traderExternalId }: TestTrader, changes: object = {}) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_50',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 2,
-  durationUnit: 't',
-  ...changes
-})
+const order = ({ traderExternalId }: TestTrader, changes: object = {}) =>
+  tickOrder(traderExternalId, { asset: 'R_50', duration: 2, ...changes })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
 /** Switches with the operator's command and returns what it says. */

@@ -1,7 +1,6 @@
 // test once for each dialect
 // A claim that was not used: its permit ended on a clock that the worker's own timers do not follow. A virtual machine that
 // is suspended takes its monotonic clock with it; what shows afterwards is a wall clock that jumped.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
@@ -12,6 +11,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker, startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const WAIT_MS = 60_000
 
@@ -66,9 +66,8 @@ suspended(
     const order = async () => (await db('orders').where({ account_id: accountId }).first()) ?? {}
     const worker = await startWorker({ ...harness.env, ...withClockThatJumps(40_000) })
     const held = network.holdNew()
-    const terms = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 2, durationUnit: 't' }
     const response = partner.call(placeBinaryOrder, {
-      body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+      body: tickOrder(traderExternalId, { duration: 2 })
     })
     response.catch(() => {})
     await until('the claim', async () => (await order()).phase === 'sending', WAIT_MS)

@@ -2,7 +2,6 @@
 // test once for each dialect
 // Workers whose clocks are wrong. The database's and the broker's clocks decide; a worker's own wall clock may be off by any
 // amount, and its monotonic clock is frozen while its machine is suspended.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader } from '../../api/copy.ts'
@@ -18,6 +17,7 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker, startWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
@@ -39,15 +39,7 @@ const WAIT_MS = 60_000
 
 const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
-const orderOf = (traderExternalId: string) => ({
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  asset: 'R_100',
-  contractType: 'CALL',
-  stake: 1,
-  duration: 2,
-  durationUnit: 't'
-})
+const orderOf = (traderExternalId: string) => tickOrder(traderExternalId, { duration: 2 })
 
 /** Loaded before anything else of a process: its wall clock is off by `ms`, its monotonic clock is left alone. */
 const withClockOff = (ms: number): Record<string, string> => ({

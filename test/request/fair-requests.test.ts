@@ -1,5 +1,4 @@
 // Requests to the broker: reading, however slow, holds no sale up, and one partner's requests leave places for others'.
-import { randomUUID } from 'node:crypto'
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { suite } from 'uvu'
@@ -22,6 +21,7 @@ import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off' })
 onClose(() => simulator.close())
@@ -41,15 +41,7 @@ const names = await Promise.all(Array.from({ length: SLOW }, async () => (await 
 
 async function buy(by = quick, { traderExternalId } = trader): Promise<string> {
   const { body } = await by.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 10,
-      durationUnit: 'm'
-    }
+    body: tickOrder(traderExternalId, { duration: 10, durationUnit: 'm' })
   })
   assert.is(body.status, 'OPEN', JSON.stringify(body))
   return body.orderId

@@ -12,6 +12,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const harness = await openHarness()
 const { db, log } = harness.services
@@ -74,8 +75,7 @@ status('shows how long the orders of the last minutes took from their request to
   await startTestWorker({ ...harness.env, ...brokerEnv(simulator), SWEEP_MS: '200' })
   const partner = await harness.makePartner()
   const { traderExternalId } = await partner.makeTrader()
-  const contract = { asset: 'R_100', contractType: 'CALL', stake: 1, duration: 1, durationUnit: 'h' }
-  const body = { traderExternalId, clientOrderId: randomUUID(), ...contract }
+  const body = tickOrder(traderExternalId, { durationUnit: 'h' })
   assert.is((await partner.call(placeBinaryOrder, { body })).status, 200)
   const { latency } = await readStatus(db)
   assert.is(latency.orders, 1)

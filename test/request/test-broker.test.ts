@@ -18,6 +18,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { openTestBroker } from '../../worker/test-broker.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const live = await startSimulator({ tickMs: 20, seed: 3, limits: 'off' })
 onClose(() => live.close())
@@ -55,16 +56,7 @@ async function openTestSide(flags = '') {
     place: (changes: object = {}) =>
       call(address, placeBinaryOrder, {
         headers,
-        body: {
-          traderExternalId,
-          clientOrderId: randomUUID(),
-          asset: '1HZ100V',
-          contractType: 'CALL',
-          stake: 1,
-          duration: 1,
-          durationUnit: 't',
-          ...changes
-        }
+        body: tickOrder(traderExternalId, { asset: '1HZ100V', ...changes })
       }),
     order: (id: string) => call(address, getOrder, { headers, params: { id }, query: { wait: '30' } }),
     async balance(): Promise<number> {

@@ -13,6 +13,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
 
 const TTL_MS = 6000
 const ANSWER_MS = 2000
@@ -51,16 +52,7 @@ async function exchange(
 
 const place = (traderExternalId: string, by: TestPartner = partner, changes: object = {}) =>
   by.call(placeBinaryOrder, {
-    body: {
-      traderExternalId,
-      clientOrderId: randomUUID(),
-      asset: 'R_100',
-      contractType: 'CALL',
-      stake: 1,
-      duration: 3,
-      durationUnit: 't',
-      ...changes
-    }
+    body: tickOrder(traderExternalId, { duration: 3, ...changes })
   })
 const accountOf = async (traderExternalId: string, by: TestPartner = partner) =>
   (await by.call(listAccounts, { query: { traderExternalId } })).body.data[0]
