@@ -56,10 +56,10 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   const { db, log, worker } = services
   const settling = openSettling(services)
   const halts = openHalts(services)
-  const placing = new Placing(services, settling, halts, () => loops['order.copy'].wake())
+  const databaseClock = new DatabaseClock()
+  const placing = new Placing(services, settling, halts, () => loops['order.copy'].wake(), { databaseClock })
   const proving = openProving(services, placing, () => loops['account.prove'].wake())
   const brokerRequests = new BrokerRequests(services, settling)
-  const databaseClock = new DatabaseClock()
   await databaseClock.measure(services)
   // Receivers refuse what was signed minutes ago, or in the future.
   const webhooks = await startWebhooks({ ...services, clock: databaseClock.correcting(services.clock) })

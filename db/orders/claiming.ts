@@ -13,7 +13,7 @@ import type { Queue } from '../platform/queue.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { notedGeneration } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
-import { expiredMessageOf, isOver } from './expired.ts'
+import { endsMsOf, expiredMessageOf, isOver } from './expired.ts'
 import type { OrderRow } from './reading.ts'
 
 export interface ClaimOptions {
@@ -59,6 +59,9 @@ const needed = [
 /** An order that its claimer alone may send, within `permit_ms` of the claim. */
 export type Claimed = Pick<OrderRow, (typeof needed)[number]> & {
   permit_ms: number
+  /** When its time to live is over, and the database's clock at the claim, ms since the epoch. */
+  ends_ms: number
+  clock_ms: number
   /** Of the database's history, when it was claimed. */
   generation: number
   /** The account's books are to be compared first, or hold contracts that no order owns: the database lost something. */
@@ -189,7 +192,8 @@ const claiming = (full: string[]) => `heads as materialized (
                              + :reconcileAfterMs * interval '1 millisecond'
          from clock
         where o.id = any(array(select id from mine))
-       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms, clock.generation,
+       returning ${needed.map(column => `o.${column}`).join(', ')}, (extract(epoch from o.permit_until - o.sent_at) * 1000)::float8 as permit_ms, ${endsMsOf('o')} as ends_ms,
+         (extract(epoch from clock.at) * 1000)::float8 as clock_ms, clock.generation,
          (select a.compared_generation < clock.generation
                  or exists (select 1 from unowned_contracts u where u.account_id = o.account_id)
             from broker_accounts a where a.id = o.broker_account_id) as books_due

@@ -11,8 +11,9 @@ import { renewLease } from '../../db/orders/leases.ts'
 import { releaseUnsent } from '../../db/orders/placing.ts'
 import { expireUnproven } from '../../db/orders/proving.ts'
 import { expireOrders, findOrders } from '../../db/orders/reading.ts'
-import { rows } from '../../db/postgres/connection.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startApi, startTestWorker } from '../support/processes.ts'
@@ -24,11 +25,11 @@ const partner = await harness.makePartner()
 const WORKER = 'worker of the test'
 await renewLease(db, WORKER, 600_000)
 
-async function makeWaiting(trader: TestTrader, changes: object = {}): Promise<string> {
-  const before = await db('orders').where({ account_id: trader.accountId }).pluck('id')
-  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 600_000) })
-  const { id } = await db('orders').where({ account_id: trader.accountId }).whereNotIn('id', before).first()
-  await db('orders')
+async function makeWaiting(trader: TestTrader, changes: object = {}, on: Db = db): Promise<string> {
+  const before = await on('orders').where({ account_id: trader.accountId }).pluck('id')
+  await insertOrderRows(on, trader, { phase: 'queued', at: new Date(Date.now() + 600_000) })
+  const { id } = await on('orders').where({ account_id: trader.accountId }).whereNotIn('id', before).first()
+  await on('orders')
     .where({ id })
     .update({ ...changes, id })
   return id
@@ -171,19 +172,22 @@ expired('is one whose time its caller has counted, whatever the clock shows, and
   await messageOf(id)
 })
 
+await db.raw('create schema faulty')
+await db.raw(`create table faulty.clock as select interval '0' as back`)
+for (const name of ['clock_timestamp', 'statement_timestamp'])
+  await db.raw(
+    `create function faulty.${name}() returns timestamptz language sql as 'select pg_catalog.${name}() - back from faulty.clock'`
+  )
+/** The database with a clock that is set back by `setBack`. */
+const faultyUrl = new URL(harness.env.DATABASE_URL as string)
+faultyUrl.searchParams.set('options', '-c search_path=faulty,pg_catalog,public')
+const setBack = (back: string, on: Db = db) => on.raw('update faulty.clock set back = ?', [back])
+
 expired(
   "is one that has waited for its time, though the database's clock was set back meanwhile, by less than that",
   async () => {
-    await db.raw('create schema faulty')
-    await db.raw(`create table faulty.clock as select interval '0' as back`)
-    for (const name of ['clock_timestamp', 'statement_timestamp'])
-      await db.raw(
-        `create function faulty.${name}() returns timestamptz language sql as 'select pg_catalog.${name}() - back from faulty.clock'`
-      )
     // Of the process that waits, and no worker runs.
-    const url = new URL(harness.env.DATABASE_URL as string)
-    url.searchParams.set('options', '-c search_path=faulty,pg_catalog,public')
-    const api = await startApi({ ...harness.env, DATABASE_URL: url.href, ORDER_TTL_MS: '8000' })
+    const api = await startApi({ ...harness.env, DATABASE_URL: faultyUrl.href, ORDER_TTL_MS: '8000' })
     const trader = await partner.makeTrader()
     const body = tickOrder(trader.traderExternalId)
     const placing = call(api.address, placeBinaryOrder, { body, headers: { authorization: `Bearer ${partner.key}` } })
@@ -194,7 +198,7 @@ expired(
       )
       return found.length > 0
     })
-    await db.raw(`update faulty.clock set back = interval '5500 ms'`)
+    await setBack('5500 ms')
     const { body: response } = await placing
     assert.is(response.status, 'FAILED', JSON.stringify(response))
     const { rows: found } = await db.raw(
@@ -202,6 +206,38 @@ expired(
       [body.clientOrderId]
     )
     assert.is(found.length, 1, 'by that clock it still had time')
+  }
+)
+
+expired(
+  "is not bought by a worker that has seen the database's clock set back since it was queued; a later one is",
+  async () => {
+    const simulator = await startSimulator({ tickMs: 20, seed: 3, limits: 'off' })
+    onClose(() => simulator.close())
+    const env = { ...harness.env, DATABASE_URL: faultyUrl.href, BROKER_URL: simulator.url, SWEEP_MS: '200' }
+    const worker = await startTestWorker(env)
+    const [first, second] = [await partner.makeTrader(), await partner.makeTrader()]
+    const bought = ({ accountId }: TestTrader) =>
+      simulator.ledger().filter(({ loginid }) => loginid === accountId).length
+    const from = (seconds: number) => db.raw('clock_timestamp() + make_interval(secs => ?)', [seconds])
+    const terms = { contract_type: 'DIGITEVEN', duration: 1, duration_unit: 't' }
+    // The worker sees neither without the other.
+    const id = await db.transaction(async trx => {
+      await setBack('5 s', trx)
+      const times = { queued_at: from(-9.5), expires_at: from(0.5), not_before: from(3600) }
+      return makeWaiting(first, { ...terms, ...times }, trx)
+    })
+    await until('its time to be over', async () => {
+      const { rows: over } = await db.raw('select from orders where id = ? and expires_at < clock_timestamp()', [id])
+      return over.length > 0
+    })
+    await db('orders').where({ id }).update({ not_before: null })
+    await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)
+    assert.is(await messageOf(id), `${EXPIRED} The clock of the database was set back.`)
+    assert.is(bought(first), 0)
+    await db.transaction(trx => makeWaiting(second, { ...terms, queued_at: from(-5), expires_at: from(5) }, trx))
+    await until('the contract of the later one', () => bought(second) === 1)
+    await worker.stop()
   }
 )
 
@@ -278,5 +314,6 @@ expired(
   }
 )
 
+expired.after.each(async () => void (await setBack('0')))
 expired.after(closeAll)
 expired.run()

@@ -163,6 +163,30 @@ elapsed("starts again when the database's clock is set back", () => {
   assert.is(clock.since(1_005_000, 7000), 1000)
 })
 
+elapsed("is more than the database's clock shows for what began before it was set back, for that alone", () => {
+  const clock = new DatabaseClock()
+  const life = (beganMs: number) => clock.endOf({ beganMs, endsMs: beganMs + 10_000 })
+  clock.record(1_000_000, 0)
+  clock.record(1_005_000, 5000)
+  assert.is(life(999_000), Number.POSITIVE_INFINITY)
+  // A reading that took long is no step.
+  clock.observe(1_005_500, 6000)
+  assert.is(life(1_005_000), 15_000, 'as long as it is not known whether it is one')
+  clock.observe(1_006_100, 6100)
+  assert.is(life(1_005_000), Number.POSITIVE_INFINITY)
+  clock.record(1_002_000, 7000)
+  assert.equal([life(999_000), life(1_002_900)], [9000, 12_900])
+  assert.is(life(1_003_100), Number.POSITIVE_INFINITY)
+  // Once more: each ends by the clock that it began by.
+  clock.observe(1_010_000, 15_000)
+  clock.observe(1_006_000, 16_000)
+  assert.equal([life(999_000), life(1_004_000)], [9000, 19_000])
+  assert.is(life(1_007_100), Number.POSITIVE_INFINITY)
+  // And set right.
+  clock.observe(1_012_000, 17_000)
+  assert.is(life(1_004_000), Number.POSITIVE_INFINITY)
+})
+
 elapsed.after(closeAll)
 wrong.run()
 elapsed.run()

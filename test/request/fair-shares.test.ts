@@ -241,7 +241,7 @@ function openWorker() {
 serving('claims no more of its orders than its share, and the others’', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   const { services, end } = openWorker()
-  const placing = new Placing(services, openSettling(services), openHalts(services), () => {}, 4)
+  const placing = new Placing(services, openSettling(services), openHalts(services), () => {}, { places: 4 })
   const [first = '', second = '', ...more] = await makeQueued(greedy, { count: 4 })
   await placing.claim([first, second])
   await placing.claim([...more, ...(await makeQueued(modest))])

@@ -22,6 +22,7 @@ import { channelOf } from '../../db/traders/account-leases.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import { CopyPace } from '../copy/pace.ts'
 import { CopyPlaces } from '../copy/places.ts'
+import { DatabaseClock } from '../platform/database-clock.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Halts } from './halts.ts'
 import { notifyCallers } from './notify.ts'
@@ -63,6 +64,7 @@ export class Placing {
   readonly #claims = new Set<Promise<unknown>>()
   readonly #underWay = new Set<Promise<void>>()
   readonly #shares: Shares
+  readonly #databaseClock: DatabaseClock
   readonly #passedOver = new PassedOver()
   readonly #copyPlaces: CopyPlaces
   readonly #checkAllAt = { 'order.place': 0, 'order.copy': 0 }
@@ -87,9 +89,10 @@ export class Placing {
     settling: Settling,
     halts: Pick<Halts, 'of'>,
     wakeCopies: () => void,
-    places = MAX_UNDER_WAY
+    { places = MAX_UNDER_WAY, databaseClock = new DatabaseClock() } = {}
   ) {
     const { db, bus, clock } = services
+    this.#databaseClock = databaseClock
     this.#shares = new Shares(places)
     this.#services = services
     this.#wakeCopies = wakeCopies
@@ -239,8 +242,15 @@ export class Placing {
     // To fail one takes the database as long as to claim it.
     this.copyPace.noteCopies(found.expired.filter(({ copied_from }) => copied_from !== null).length)
     for (const { generation } of found.claimed) this.sawGeneration(generation)
+    for (const { clock_ms: clockMs } of found.claimed) this.#databaseClock.observe(clockMs, clock.now())
     for (const order of found.claimed)
-      this.#start(order, { deadline: permit.from + order.permit_ms, wallDeadline: permit.wallFrom + order.permit_ms })
+      this.#start(
+        order,
+        this.#inTime(order, {
+          deadline: permit.from + order.permit_ms,
+          wallDeadline: permit.wallFrom + order.permit_ms
+        })
+      )
     for (const accountId of claim.found(found.unclaimed)) this.claimNow(accountId)
     for (const { accountId, worker: other } of found.elsewhere) {
       // A lost hint costs the time until that worker's next sweep.
@@ -248,6 +258,12 @@ export class Placing {
       else this.claimNow(accountId)
     }
     return found
+  }
+
+  /** A permit lasts no longer than the order had time to live before the database's clock was set back. */
+  #inTime({ ends_ms: endsMs }: Claimed, permit: Permit): Permit {
+    const endsAt = this.#databaseClock.endOf({ beganMs: endsMs - this.#services.config.orderTtlMs, endsMs })
+    return endsAt < permit.deadline ? { ...permit, deadline: endsAt, isSetBack: true } : permit
   }
 
   #start(order: Claimed, permit: Permit): void {

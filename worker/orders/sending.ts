@@ -21,6 +21,8 @@ const QUOTA_AHEAD_MS = 100
 export interface Permit {
   deadline: number
   wallDeadline: number
+  /** It ends before the database's clock shows the order's end, since that clock was set back. */
+  isSetBack?: boolean
 }
 
 interface Parts {
@@ -99,18 +101,24 @@ export class Sending {
 /** One attempt to send an order: whether it was written, and until when it may be. */
 class Attempt {
   readonly deadline: number
-  /** What the order waits for, for the reason that is given when the permit ends first. */
+  /** What the order waits for. */
   missing = 'The connection of its account was not ready.'
   written = false
   /** The halt that was found in force when the order was about to leave. */
   halt: HaltFacts | undefined
   readonly #clock: WorkerServices['clock']
   readonly #wallDeadline: number
+  readonly #isSetBack: boolean
   readonly #findHalt: () => HaltFacts | undefined
   readonly #late = new AbortController()
 
-  constructor({ clock }: WorkerServices, { deadline, wallDeadline }: Permit, findHalt: () => HaltFacts | undefined) {
+  constructor(
+    { clock }: WorkerServices,
+    { deadline, wallDeadline, isSetBack = false }: Permit,
+    findHalt: () => HaltFacts | undefined
+  ) {
     this.#clock = clock
+    this.#isSetBack = isSetBack
     this.deadline = deadline
     this.#wallDeadline = wallDeadline
     this.#findHalt = findHalt
@@ -135,8 +143,8 @@ class Attempt {
   inTime<T>(work: Promise<T>): Promise<T> {
     return new Promise((resolve, reject) => {
       const leftMs = Math.max(0, this.deadline - this.#clock.now())
-      const { missing } = this
-      const cancel = this.#clock.after(leftMs, () => this.#giveUp() && reject(permitExpired(missing)))
+      const expired = this.#expired()
+      const cancel = this.#clock.after(leftMs, () => this.#giveUp() && reject(expired))
       work.then(resolve, reject).finally(cancel)
     })
   }
@@ -148,7 +156,7 @@ class Attempt {
   }
 
   #expired(): BrokerError {
-    return permitExpired(this.missing)
+    return permitExpired(this.#isSetBack ? 'The clock of the database was set back.' : this.missing)
   }
 }
 

@@ -1,11 +1,18 @@
 // The database's clock as this worker sees it: how far its own wall clock is off, and how much time has certainly passed
 // since a moment that the database recorded. The database's clock may be set forward while an order is in doubt; this
-// process's monotonic clock cannot be, so both must agree before a waiting time counts as over.
+// process's monotonic clock cannot be, so both must agree before a waiting time counts as over. Nor can it be set back, so that an
+// order whose time to live began before the database's clock was has no more time than it had.
 
 import type { Log } from '../../db/platform/log.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { readClock } from '../../db/postgres/lineage.ts'
 import type { Clock } from './clock.ts'
+
+/** The database's clock was set back: what began before `beforeMs` by it ends by the clock before, this much ahead of the monotonic one. */
+interface StepBack {
+  beforeMs: number
+  aheadMs: number
+}
 
 interface Sample {
   databaseMs: number
@@ -14,6 +21,11 @@ interface Sample {
 
 // A reading that is this much behind what the one before it implies means that the database's clock was set back.
 const SET_BACK_MS = 500
+// The same for the ends of orders, where a reading that only took long does no harm.
+const STEP_BACK_MS = 200
+// By the present clock an order cannot have begun so long after the moment at which the step was seen, and before it.
+const STEP_MARGIN_MS = 1_000
+const MAX_STEPS = 100
 // Longer than any configured waiting time (RECONCILE_CRASHED_MS and RECONCILE_AFTER_MS at their largest).
 const KEPT_MS = 3 * 3_600_000
 /** A worker whose wall clock differs from the database's by more than this reports it. */
@@ -21,6 +33,9 @@ const CLOCK_OFFSET_LIMIT_MS = 1000
 
 export class DatabaseClock {
   #samples: Sample[] = []
+  /** The largest difference of the database's clock to the monotonic one that was read since the last step back. */
+  #aheadMs = Number.NEGATIVE_INFINITY
+  #stepsBack: StepBack[] = []
   /** This process's wall clock minus the database's in ms, as measured last; null before the first measurement. */
   offsetMs: number | null = null
 
@@ -68,6 +83,7 @@ export class DatabaseClock {
 
   /** Records that the database's clock read `databaseMs` (ms since the epoch) not after the monotonic time `monotonicMs`. */
   record(databaseMs: number, monotonicMs: number): void {
+    this.observe(databaseMs, monotonicMs)
     const last = this.#samples.at(-1)
     if (last && monotonicMs <= last.monotonicMs) return
     // Records from before the clock was set back do not apply to its present times.
@@ -75,6 +91,30 @@ export class DatabaseClock {
     this.#samples.push({ databaseMs, monotonicMs })
     const kept = this.#samples.findIndex(sample => sample.monotonicMs >= monotonicMs - KEPT_MS)
     if (kept > 0) this.#samples.splice(0, kept)
+  }
+
+  /** As record, for ends alone: nothing is kept of it but a step back. */
+  observe(databaseMs: number, monotonicMs: number): void {
+    const aheadMs = databaseMs - monotonicMs
+    const step = this.#stepsBack.at(-1)
+    if (aheadMs < this.#aheadMs - STEP_BACK_MS) {
+      this.#stepsBack.push({ beforeMs: databaseMs + STEP_MARGIN_MS, aheadMs: this.#aheadMs })
+      if (this.#stepsBack.length > MAX_STEPS) this.#stepsBack.shift()
+      this.#aheadMs = aheadMs
+    } else if (step && aheadMs >= step.aheadMs - STEP_BACK_MS) {
+      // It was set right again, or the reading before had only taken long.
+      this.#stepsBack.pop()
+      this.#aheadMs = Math.max(step.aheadMs, aheadMs)
+    } else this.#aheadMs = Math.max(this.#aheadMs, aheadMs)
+  }
+
+  /**
+   * The monotonic time at which what began at `beganMs` by the database's clock is over that ends at `endsMs`, if that clock was
+   * set back in between; Infinity when not, as far as this process has seen.
+   */
+  endOf({ beganMs, endsMs }: { beganMs: number; endsMs: number }): number {
+    const step = this.#stepsBack.find(({ beforeMs }) => beganMs <= beforeMs)
+    return step ? endsMs - step.aheadMs : Number.POSITIVE_INFINITY
   }
 
   /** Milliseconds that have passed for certain since the database's clock showed `databaseMs`; 0 where nothing is known. */
