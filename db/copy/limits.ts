@@ -93,30 +93,38 @@ export async function takeCopiesToChange(
   )
 }
 
-/** Has copies follow the change `version` of their leader's limits; those with `limits` have them set at the broker. */
+// After a try that did not set them: 2 s, then twice as long each time, up to a minute.
+const RETRIES = { firstMs: 2000, mostMs: 60_000 }
+
+/**
+ * Has copies follow the change `version` of their leader's limits; those with `limits` have them set at the broker: at once, unless
+ * an earlier change is being set. That one may be executed for `lateMs`, and the last change must be the last to be executed.
+ */
 export async function changeCopies(
   trx: Db,
-  { version, changes }: { version: number; changes: { id: string; limits: ContractLimits | null }[] }
+  options: { version: number; lateMs: number; changes: { id: string; limits: ContractLimits | null }[] }
 ): Promise<void> {
+  const { version, lateMs, changes } = options
   await rows(
     trx,
     `update orders o
         set limits_version = :version,
             new_stop_loss = case when c.changes then c."stopLoss" else o.new_stop_loss end,
             new_take_profit = case when c.changes then c."takeProfit" else o.new_take_profit end,
-            limits_at = case when c.changes then clock_timestamp() else o.limits_at end,
+            limits_at = case when not c.changes then o.limits_at
+                             when o.limits_tries = 0 then greatest(o.limits_at, clock_timestamp())
+                             else greatest(o.limits_at - ${backOffInSql('o.limits_tries - 1', RETRIES)} + :lateMs * interval '1 millisecond',
+                                           clock_timestamp()) end,
             limits_tries = case when c.changes then 0 else o.limits_tries end
        from jsonb_to_recordset(:changes::jsonb) as c (id text, changes boolean, "stopLoss" numeric, "takeProfit" numeric)
       where o.id = c.id`,
     {
       version,
+      lateMs,
       changes: JSON.stringify(changes.map(({ id, limits }) => ({ id, changes: limits !== null, ...limits })))
     }
   )
 }
-
-// After a try that did not set them: 2 s, then twice as long each time, up to a minute.
-const RETRIES = { firstMs: 2000, mostMs: 60_000 }
 
 /** An open copy whose limits are to be set now. */
 export type LimitsToSet = Pick<
@@ -167,6 +175,19 @@ export async function markLimitsSet(
         set stop_loss = new_stop_loss, take_profit = new_take_profit,
             new_stop_loss = null, new_take_profit = null, limits_at = null, limits_tries = 0
       where id = :id and phase = 'open' and limits_version = :limits_version and limits_at is not null`,
+    { id, limits_version }
+  )
+}
+
+/** A try has ended, and what it sent is executed or never will be: a change that came since is set at once. */
+export async function releaseLimits(
+  db: Db,
+  { id, limits_version }: Pick<OrderRow, 'id' | 'limits_version'>
+): Promise<void> {
+  await rows(
+    db,
+    `update orders set limits_at = clock_timestamp()
+      where id = :id and phase = 'open' and limits_version > :limits_version and limits_tries = 0 and limits_at > clock_timestamp()`,
     { id, limits_version }
   )
 }

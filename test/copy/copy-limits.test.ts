@@ -26,7 +26,10 @@ onClose(() => simulator.close())
 // before a test has changed it.
 simulator.engine.market.script(symbols.get('R_100') as SimulatedSymbol, Array((8 * 60_000) / TICK_MS).fill(1219.6))
 const harness = await openHarness({
-  env: { ...brokerEnv(simulator), SWEEP_MS: '200', LEASE_MS: '2000', BROKER_ANSWER_TIMEOUT_MS: '2000' }
+  env: {
+    ...brokerEnv(simulator),
+    ...{ SWEEP_MS: '200', LEASE_MS: '2000', BROKER_ANSWER_TIMEOUT_MS: '2000', RECONCILE_CRASHED_MS: '6000' }
+  }
 })
 const { db } = harness.services
 const workers: TestProcess[] = [await startWorker(harness.env)]
@@ -214,6 +217,19 @@ decided('are set by the worker that serves the account', async () => {
   })
   await endLease(db, 'other')
   await due()
+})
+
+limits('end as they were changed last, although what was sent before is executed afterwards', async () => {
+  const { leader, follower, order, copy } = await copied()
+  const late = { effect: 'timeout-late', call: 'contract_update', loginid: follower.accountId, times: 1 } as const
+  simulator.faults.add({ ...late, delayMs: 3000 })
+  await changeAtBroker(leader, order.brokerOrderId, { takeProfit: 300 })
+  const row = () => db('orders').where({ id: copy.orderId }).first()
+  await until('a try', async () => (await row()).limits_tries > 0)
+  await changeAtBroker(leader, order.brokerOrderId, { takeProfit: 200 })
+  await until('the last change', async () => (await row()).limits_version === 2)
+  await until('the one before it to be executed', () => limitsOf(follower) === ' 150', 20_000)
+  await copyHas(follower, copy.orderId, [null, 100])
 })
 
 decided('are set by the next worker when the one that sets them is killed, for every copy', async () => {

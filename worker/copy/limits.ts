@@ -5,6 +5,7 @@ import {
   changeCopies,
   type LimitsToSet,
   markLimitsSet,
+  releaseLimits,
   storeLimits,
   takeCopiesToChange,
   takeLimitsToSet
@@ -12,6 +13,7 @@ import {
 import { WORK } from '../../db/platform/bus.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import { openSession } from '../accounts/accounts.ts'
+import { BrokerError } from '../broker/port.ts'
 import { refOf } from '../orders/terms.ts'
 import type { WatchedContract } from '../orders/watched.ts'
 import type { SeparateWork } from '../platform/separate-work.ts'
@@ -76,7 +78,7 @@ export async function changeLimitsOfCopies(services: WorkerServices): Promise<bo
           const limits = changedLimits(leading, copy, least)
           return { id: copy.id, limits: !copy.waiting && sameLimits(limits, copy) ? null : limits }
         })
-        await changeCopies(trx, { version, changes })
+        await changeCopies(trx, { version, lateMs: services.config.reconcileCrashedMs, changes })
       }
       const last = copies.at(-1)
       if (last && copies.length === PART) await queue.enqueue(trx, 'copy.limits', [{ orderId, after: last.followId }])
@@ -107,8 +109,10 @@ async function setLimitsOf(services: WorkerServices, order: LimitsToSet): Promis
     const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
     if (!isSet) await session.changeLimits(contractId, limits)
     await markLimitsSet(db, order)
+    await releaseLimits(db, order)
     log.info({ orderId: order.id, copiedFrom: order.copied_from }, 'set the limits of a copy')
   } catch (error) {
     log.info({ err: error, orderId: order.id, tries: order.limits_tries }, 'the limits of a copy could not be set yet')
+    if (error instanceof BrokerError && error.ran === 'no') await releaseLimits(db, order)
   }
 }
