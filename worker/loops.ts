@@ -6,7 +6,7 @@ import { noteClockOffset } from '../db/orders/leases.ts'
 import { keepLineage, noteLineage } from '../db/postgres/lineage.ts'
 import type { QueueName } from '../schemas/jobs.ts'
 import { giveAwayAccounts } from './accounts/account-leases.ts'
-import { renewTokens } from './accounts/renewal.ts'
+import { Renewals } from './accounts/renewal.ts'
 import { markCopies, SOLD_AT_ONCE, sellMarked } from './copy/closing.ts'
 import { fanOut } from './copy/fanout.ts'
 import { changeLimitsOfCopies, SET_AT_ONCE, setLimits } from './copy/limits.ts'
@@ -64,6 +64,7 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
   const selling = new SeparateWork(SOLD_AT_ONCE, log, wasFull => wasFull && loops['copy.sell'].wake())
   // A leader may have changed its limits once more meanwhile.
   const setting = new SeparateWork(SET_AT_ONCE, log, () => loops['copy.limits.set'].wake())
+  const renewals = new Renewals(services)
   const checking = new SeparateWork(CHECKED_AT_ONCE, log, wasFull => wasFull && loops.doubts.wake())
   const loops = startLoops(services, {
     'order.place': polled(async (): Promise<boolean> => {
@@ -116,7 +117,11 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
         return false
       }
     },
-    renewal: { everyMs: Math.min(sweepMs * 5, RENEWAL_MS), round: () => renewTokens(services) }
+    renewal: {
+      everyMs: Math.min(sweepMs * 5, RENEWAL_MS),
+      round: () => renewals.round(),
+      drain: () => renewals.drain()
+    }
   })
   services.changes.listen(() => loops.events.wake())
   return loops

@@ -63,6 +63,8 @@ export interface Renewal {
   appId: string
   accounts: DueRenewal[]
   refreshToken: string
+  /** A worker took them before and wrote no outcome: the broker may have renewed the token for it. */
+  wasInterrupted: boolean
 }
 
 /** Accounts of a trader that were given the same token to renew them with. */
@@ -103,7 +105,8 @@ export async function takeRenewals(
     if (!first) continue
     const accounts = taken.map(({ id, accountId, version }) => ({ id, accountId, version }))
     try {
-      due.push({ appId: first.appId, accounts, refreshToken: vault.open(first, contextOf(first.id)) })
+      const wasInterrupted = taken.some(each => each.wasTaken)
+      due.push({ appId: first.appId, accounts, refreshToken: vault.open(first, contextOf(first.id)), wasInterrupted })
     } catch {
       unreadable.push(...accounts.map(({ id }) => id))
       await retryRenewal(db, accounts)
@@ -131,17 +134,17 @@ async function rejectEnded(db: Db, limit: number): Promise<string[]> {
 function takeFamily(
   db: Db,
   { traderId, digest }: DueFamily
-): Promise<(DueRenewal & Sealed & Pick<Renewal, 'appId'>)[]> {
+): Promise<(DueRenewal & Sealed & Pick<Renewal, 'appId'> & { wasTaken: boolean })[]> {
   return db.transaction(async trx => {
     // The exchange locks this row too: a token is not replaced between these statements.
     await trx('traders').where({ id: traderId }).forUpdate().first('id')
     return rows(
       trx,
       `update broker_accounts a set renewing_until = now() + make_interval(secs => ${LEASE_SECONDS})
-         from partners p
+         from broker_accounts b, partners p
         where a.trader_id = :traderId and a.refresh_digest = :digest and a.renewal_version = a.token_version
-          and (a.renewing_until is null or a.renewing_until < now()) and p.id = a.partner_id
-       returning a.id, a.account_id as "accountId", a.token_version as version, a.refresh_key_id as "keyId", a.refresh_sealed as sealed,
+          and (a.renewing_until is null or a.renewing_until < now()) and b.id = a.id and p.id = a.partner_id
+       returning a.id, b.renewing_until is not null as "wasTaken", a.account_id as "accountId", a.token_version as version, a.refresh_key_id as "keyId", a.refresh_sealed as sealed,
                  p.broker_app_id as "appId"`,
       { traderId, digest }
     )
@@ -149,7 +152,7 @@ function takeFamily(
 }
 
 /** What a renewal brought. */
-interface Renewed {
+export interface Renewed {
   token: string
   /** null: the old one stays good. */
   refreshToken: string | null

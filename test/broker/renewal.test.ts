@@ -1,18 +1,26 @@
 // Tokens that expire: renewed ahead of their end, once for all workers; an account that cannot be renewed is rejected for it.
 // test in the full run only
+import { once } from 'node:events'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
-import { rows } from '../../db/postgres/connection.ts'
+import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { saveRenewed, takeRenewals } from '../../db/traders/token-renewal.ts'
+import { readConfig } from '../../schemas/config/config.ts'
+import { Renewals } from '../../worker/accounts/renewal.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { FaultyNetwork } from '../chaos/network.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
-import { startTestWorker } from '../support/processes.ts'
+import { startTestWorker, startWorker, type TestProcess } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
 onClose(() => simulator.close())
@@ -227,6 +235,82 @@ renewal('is renewed although what renews another one cannot be decrypted', async
   assert.is(unreadable.length, 1)
   const { renewing_until, renew_at } = await services.db('broker_accounts').where({ account_id: ids[1] }).first()
   assert.ok(renewing_until === null && renew_at > new Date())
+})
+
+/** Leads renewals to the simulated broker; `between` runs when it has renewed a token, before the response. */
+async function openBetween(between: () => void): Promise<string> {
+  const server = createServer(async (request, response) => {
+    const body = await text(request)
+    const { url, headers } = request
+    const renewed = await fetch(`${simulator.nextUrl}${url}`, {
+      method: 'POST',
+      headers: { 'content-type': String(headers['content-type']) },
+      body
+    })
+    between()
+    response.writeHead(renewed.status, { 'content-type': 'application/json' }).end(await renewed.text())
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onClose(async () => void server.close())
+  return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+}
+
+renewal('is stored when the database is back that was away while it was renewed', async () => {
+  const { env, services, makePartner } = await openHarness({ env: brokerEnv(simulator, 'next') })
+  const accountId = newAccountId()
+  await exchange([accountId], { seconds: 1, as: await makePartner() })
+  const url = new URL(env.DATABASE_URL as string)
+  const network = await FaultyNetwork.open(Number(url.port))
+  onClose(() => network.close())
+  const away = await openBetween(() => {
+    network.passing = false
+    network.cut()
+  })
+  const through = openDatabase({ url: Object.assign(url, { port: network.port }).href, pool: 2, name: 'test' })
+  onClose(() => through.destroy())
+  // No pause between the tries to store it.
+  const clock = { ...systemClock, after: (_ms: number, then: () => void) => systemClock.after(0, then) }
+  const config = readConfig({ ...env, BROKER_NEXT_AUTH_URL: away })
+  const renewals = new Renewals({ ...services, db: through, config, clock })
+  const before = simulator.oauth.requests
+  await until('the token to be due', async () => {
+    const [failed] = await Promise.allSettled([renewals.round()])
+    return failed.status === 'rejected'
+  })
+  const stored = () => services.db('broker_accounts').where({ account_id: accountId }).first()
+  assert.equal([simulator.oauth.requests - before, (await stored()).token_version], [1, 1])
+  network.passing = true
+  await renewals.round()
+  const { token_version: version, status, renewing_until: until_ } = await stored()
+  assert.equal([simulator.oauth.requests - before, version, status, until_], [1, 2, 'CONNECTED', null])
+})
+
+renewal('that was lost with its worker is named, and its account is connected until its token ends', async () => {
+  const { env, services, makePartner } = await openHarness({ env: brokerEnv(simulator, 'next') })
+  const owner = await makePartner()
+  const accountId = newAccountId()
+  const killing = await openBetween(() => first?.kill('SIGKILL'))
+  const first: TestProcess | undefined = await startWorker({ ...env, BROKER_NEXT_AUTH_URL: killing, SWEEP_MS: '100' })
+  await exchange([accountId], { seconds: 1000, as: owner })
+  const change = (columns: object) => services.db('broker_accounts').where({ account_id: accountId }).update(columns)
+  await change({ renew_at: new Date() })
+  await first.ended
+  await change({ renewing_until: new Date(Date.now() - 1000) })
+  const second = await startWorker({ ...env, SWEEP_MS: '100' })
+  await second.line(/exchange the accounts again before their token ends/)
+  const row = await until('its outcome', async () => {
+    const found = await services.db('broker_accounts').where({ account_id: accountId }).first()
+    return found.refresh_digest === null && found
+  })
+  assert.equal([row.status, row.token_version, row.renew_at], ['CONNECTED', 1, row.token_expires_at])
+  await change({ token_expires_at: new Date(), renew_at: new Date() })
+  await until('the rejection', async () => {
+    const { status, rejected_reason: reason } = await services
+      .db('broker_accounts')
+      .where({ account_id: accountId })
+      .first()
+    return status === 'REJECTED' && reason === 'TOKEN_EXPIRED'
+  })
 })
 
 renewal('is sealed anew with what renews it when the key changes', async () => {

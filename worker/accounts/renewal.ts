@@ -1,6 +1,13 @@
 // Renews the tokens that expire, ahead of their end: each once for all workers, since a refresh token may be good once. An
 // account whose token can be renewed no more is REJECTED when it ends.
-import { endRenewal, type Renewal, retryRenewal, saveRenewed, takeRenewals } from '../../db/traders/token-renewal.ts'
+import {
+  endRenewal,
+  type Renewal,
+  type Renewed,
+  retryRenewal,
+  saveRenewed,
+  takeRenewals
+} from '../../db/traders/token-renewal.ts'
 import { renewToken } from '../broker/dialects/next-tokens.ts'
 import { BrokerError } from '../broker/port.ts'
 import { persist } from '../orders/persist.ts'
@@ -8,40 +15,82 @@ import type { WorkerServices } from '../services.ts'
 import { noteRefusal } from './applications.ts'
 
 const AT_ONCE = 10
+/** Renewed tokens that could not be stored yet: while there are so many, no others are renewed. */
+const MAX_UNSAVED = 100
 
-/** Renews what is due now; returns whether there may be more. */
-export async function renewTokens(
-  services: Pick<WorkerServices, 'db' | 'vault' | 'config' | 'log' | 'clock'>
-): Promise<boolean> {
-  const { db, vault, config, log } = services
-  if (!config.brokerNext) return false
-  const { due, rejected, unreadable } = await takeRenewals(db, vault, AT_ONCE)
-  for (const accountRowId of rejected) log.warn({ accountRowId }, 'the token of an account has expired')
-  const { authUrl } = config.brokerNext
-  if (unreadable.length > 0)
-    log.error({ accountRowIds: unreadable }, 'the refresh tokens of accounts cannot be decrypted')
-  await Promise.all(due.map(renewal => renew(services, renewal, authUrl)))
-  return due.length === AT_ONCE
+type Services = Pick<WorkerServices, 'db' | 'vault' | 'config' | 'log' | 'clock'>
+
+export class Renewals {
+  readonly #services: Services
+  /** What was renewed while the database was away: the old refresh tokens may be used up, so that only this process has others. */
+  readonly #unsaved = new Map<Renewal, Renewed>()
+
+  constructor(services: Services) {
+    this.#services = services
+  }
+
+  /** Renews what is due now; returns whether there may be more. */
+  async round(): Promise<boolean> {
+    const { db, vault, config, log } = this.#services
+    if (!config.brokerNext) return false
+    await this.#saveAgain()
+    if (this.#unsaved.size >= MAX_UNSAVED) return false
+    const { due, rejected, unreadable } = await takeRenewals(db, vault, AT_ONCE)
+    for (const accountRowId of rejected) log.warn({ accountRowId }, 'the token of an account has expired')
+    const { authUrl } = config.brokerNext
+    if (unreadable.length > 0)
+      log.error({ accountRowIds: unreadable }, 'the refresh tokens of accounts cannot be decrypted')
+    await Promise.all(due.map(renewal => this.#renew(renewal, authUrl)))
+    return due.length === AT_ONCE
+  }
+
+  /** Stores what could not be stored yet, if that is possible now. */
+  async drain(): Promise<void> {
+    await this.#saveAgain().catch((error: unknown) =>
+      this.#services.log.error(
+        { err: error, renewals: this.#unsaved.size },
+        'renewed tokens are lost: they could not be stored'
+      )
+    )
+  }
+
+  async #renew(renewal: Renewal, authUrl: string): Promise<void> {
+    const { db, log } = this.#services
+    const { appId, refreshToken, wasInterrupted } = renewal
+    const facts = factsOf(renewal)
+    if (wasInterrupted)
+      log.warn(facts, 'a renewal has not ended: what it brought is lost, unless the broker gives it again')
+    let renewed: Renewed
+    try {
+      renewed = await renewToken(authUrl, { clientId: appId, refreshToken })
+    } catch (error) {
+      if (!(error instanceof BrokerError)) throw error
+      await noteRefusal({ db, log }, { dialect: 'next', appId }, error)
+      log.warn({ ...facts, brokerCode: error.brokerCode, err: error }, 'a token could not be renewed')
+      if (error.rejected && wasInterrupted)
+        log.error(
+          facts,
+          'the refresh token was used by a renewal whose outcome is lost: exchange the accounts again before their token ends'
+        )
+      await (error.rejected ? endRenewal(db, renewal) : retryRenewal(db, renewal.accounts))
+      return
+    }
+    this.#unsaved.set(renewal, renewed)
+    await this.#save(renewal, renewed)
+  }
+
+  async #save(renewal: Renewal, renewed: Renewed): Promise<void> {
+    const { db, vault, log, clock } = this.#services
+    const saved = await persist({ log, clock }, () => saveRenewed(db, vault, renewal, renewed))
+    this.#unsaved.delete(renewal)
+    log.info({ ...factsOf(renewal), saved, expiresInSeconds: renewed.expiresInSeconds }, 'a token was renewed')
+  }
+
+  async #saveAgain(): Promise<void> {
+    for (const [renewal, renewed] of this.#unsaved) await this.#save(renewal, renewed)
+  }
 }
 
-async function renew(
-  { db, vault, log, clock }: Pick<WorkerServices, 'db' | 'vault' | 'log' | 'clock'>,
-  renewal: Renewal,
-  authUrl: string
-): Promise<void> {
-  const { appId, refreshToken } = renewal
-  const facts = { appId, accountRowIds: renewal.accounts.map(({ id }) => id) }
-  let renewed: Awaited<ReturnType<typeof renewToken>>
-  try {
-    renewed = await renewToken(authUrl, { clientId: appId, refreshToken })
-  } catch (error) {
-    if (!(error instanceof BrokerError)) throw error
-    await noteRefusal({ db, log }, { dialect: 'next', appId }, error)
-    log.warn({ ...facts, brokerCode: error.brokerCode, err: error }, 'a token could not be renewed')
-    await (error.rejected ? endRenewal(db, renewal) : retryRenewal(db, renewal.accounts))
-    return
-  }
-  // The old refresh token may be used up: what came for it must be stored, also while the database is away for a moment.
-  const saved = await persist({ log, clock }, () => saveRenewed(db, vault, renewal, renewed))
-  log.info({ ...facts, saved, expiresInSeconds: renewed.expiresInSeconds }, 'a token was renewed')
+function factsOf({ appId, accounts }: Renewal): { appId: string; accountRowIds: string[] } {
+  return { appId, accountRowIds: accounts.map(({ id }) => id) }
 }
