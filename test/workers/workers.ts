@@ -108,7 +108,9 @@ export async function workersAtWork(options: WorkersOptions): Promise<WorkersOut
 async function inPeace({ scene, options, watch, figure }: Run, members: ChaosMember[]): Promise<void> {
   await even(scene, members)
   watch.since()
+  const cost = await costSince({ scene, options, watch })
   await sleep(options.peaceMs)
+  options.report(`${await cost()} in ${options.peaceMs / 1000} s of peace`)
   figure('connections an account, mean in peace', watch.since().mean, SESSIONS, '')
 }
 
