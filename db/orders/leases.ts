@@ -147,13 +147,18 @@ const goneHolders = `names (name) as (
 
 /**
  * Takes over open orders without a lease holder, or whose holder's lease ran out; those that end first before the
- * others. Without `ended`, those whose contract is over are left to `takeEnded`.
+ * others. Without `ended`, those whose contract is over are left to `takeEnded`; those of the dialects in `away` are left
+ * alone.
  */
 export async function takeOver(
   db: Db,
-  { worker, limit, ended = true }: { worker: string; limit: number; ended?: boolean }
+  { worker, limit, ended = true, away = [] }: { worker: string; limit: number; ended?: boolean; away?: string[] }
 ): Promise<LeasedOrder[]> {
-  const wanted = ended ? '' : `and (expiry_at is null or expiry_at >= now() - ${BROKER_SETTLES})`
+  const wanted = [
+    ended ? '' : `and (expiry_at is null or expiry_at >= now() - ${BROKER_SETTLES})`,
+    // Mostly there are none, and the statement is the one without the condition.
+    away.length > 0 ? 'and dialect <> all(:away::text[])' : ''
+  ].join(' ')
   return rows<LeasedOrder>(
     db,
     `with recursive ${goneHolders}, left_alone as (
@@ -176,7 +181,7 @@ export async function takeOver(
      )
      update orders o set lease_holder = :worker, lease_until = null where id in (select id from mine)
      returning ${leasedColumns}`,
-    { worker, limit }
+    { worker, limit, ...(away.length > 0 ? { away } : {}) }
   )
 }
 
@@ -246,13 +251,23 @@ export async function takeEnded(
   )
 }
 
-/** Lets go of orders, so that another worker takes over at once (or after `retryMs`). */
-export async function releaseOrders(db: Db, worker: string, ids: string[], retryMs = 0): Promise<void> {
+/** Lets go of orders, so that another worker takes each over after its `retryMs`, at once where that is 0. */
+export async function releaseOrders(
+  db: Db,
+  worker: string,
+  released: { id: string; retryMs: number }[]
+): Promise<void> {
   await rows(
     db,
-    `update orders set lease_holder = null, lease_until = now() + :retryMs * interval '1 millisecond'
-      where id = ${among('ids')} and phase = 'open' and lease_holder = :worker`,
-    { worker, ids, retryMs }
+    `update orders o set lease_holder = null, lease_until = now() + r.retry_ms * interval '1 millisecond'
+       from unnest(:released::text[], :pauses::float8[]) as r (id, retry_ms)
+      where o.id = ${among('ids')} and o.id = r.id and o.phase = 'open' and o.lease_holder = :worker`,
+    {
+      worker,
+      ids: released.map(({ id }) => id),
+      released: released.map(({ id }) => id),
+      pauses: released.map(({ retryMs }) => retryMs)
+    }
   )
 }
 

@@ -13,6 +13,7 @@ import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams } from '../support/dialects.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
@@ -139,8 +140,10 @@ leases('of another that took an order meanwhile keeps it', async () => {
 leases('of another does not keep an order that was let go, once its pause is over', async () => {
   await renewLease(db, 'tired', LONG_MS)
   const [now, later] = [await makeFollowed('tired'), await makeFollowed('tired')] as [string, string]
-  await releaseOrders(db, 'tired', [now])
-  await releaseOrders(db, 'tired', [later], LONG_MS)
+  await releaseOrders(db, 'tired', [
+    { id: now, retryMs: 0 },
+    { id: later, retryMs: LONG_MS }
+  ])
   assert.equal(await taken('next'), [now])
   await renewLease(db, 'next', LONG_MS)
 })
@@ -265,6 +268,34 @@ watching('is handed back where the broker does not know it, although that cannot
   await watch(await row().first()).finally(() => db.raw('alter table contract_breaks_away rename to contract_breaks'))
   await until('it was handed back', async () => (await row().first()).lease_holder === null)
   await worker.stop()
+})
+
+watching('is left to others while the broker cannot be reached from here, and taken over when it can', async () => {
+  const { log } = harness.services
+  const port = await freePort()
+  const config = { ...harness.services.config, brokerUrl: `ws://127.0.0.1:${port}/websockets/v3` }
+  const brokers = openBrokers(config, log)
+  // A worker without its loops: it takes over when it is told to.
+  const services: WorkerServices = {
+    ...harness.services,
+    ...{ config, brokers, clock: systemClock, changes: openSignal(), worker: 'cut off' }
+  }
+  await renewLease(db, services.worker, LONG_MS)
+  const id = await makeFollowed('gone before')
+  const row = () => db('orders').where({ id }).first()
+  const place = refOf(await row())
+  await until('the broker is taken for unreachable', async () => {
+    await openSession(services, place).catch(() => {})
+    return brokers.unreachable().length > 0
+  })
+  const { sweep } = openSettling(services)
+  assert.is(await sweep(), 0)
+  assert.is((await row()).lease_holder, 'gone before')
+  const broker = await startSimulator({ port, tickMs: 10, seed: 5, limits: 'off' })
+  onClose(() => broker.close())
+  await until('the broker is reached again', () => brokers.unreachable().length === 0)
+  assert.is(await sweep(), 1)
+  await brokers.close()
 })
 
 for (const [call, what] of [

@@ -31,7 +31,7 @@ export function openContractLeases(
     ended
   }: { watched: ReadonlyMap<string, WatchedContract>; watching: Watching; ended: EndedContracts }
 ): ContractLeases {
-  const { db, config, log, worker, clock } = services
+  const { db, config, log, worker, clock, brokers } = services
   /** Open orders that name this worker, but were unknown to it at the previous check. */
   let unknownLeases = new Set<string>()
   /** Contracts taken over whose streams are being opened. */
@@ -42,7 +42,9 @@ export function openContractLeases(
       const together = await ended.sweep()
       const room = Math.min(MAX_WATCHED - watched.size, TAKE_OVER - opening)
       if (room <= 0) return 0
-      const orders = await takeOver(db, { worker, limit: room, ended: !together })
+      // What cannot be followed from here would be handed back at once, and taken again within seconds.
+      const away = brokers.reach().flatMap(({ dialect, state }) => (state === 'UNREACHABLE' ? [dialect] : []))
+      const orders = await takeOver(db, { worker, limit: room, ended: !together, away })
       if (orders.length === 0) return 0
       log.info({ orders: orders.length }, 'taking over open orders')
       const accountIds = orders.map(({ account_id }) => account_id)

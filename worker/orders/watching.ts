@@ -2,6 +2,7 @@
 // done when a stream is silent or lost.
 import { type LeasedOrder, type Mark, markValues, releaseOrders } from '../../db/orders/leases.ts'
 import { backOff } from '../../db/platform/back-off.ts'
+import { batch } from '../../db/postgres/batch.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError, type ContractListener } from '../broker/port.ts'
 import { Pauses } from '../platform/pauses.ts'
@@ -27,6 +28,7 @@ export class Watching {
   readonly #watched: Map<string, WatchedContract>
   readonly #closing: Closing
   readonly #pauses = new Pauses(RETRY_PAUSES)
+  readonly #release: (released: { id: string; retryMs: number }) => Promise<unknown>
   #markedUpTo = 0
 
   constructor(
@@ -36,6 +38,11 @@ export class Watching {
     this.#services = services
     this.#watched = watched
     this.#closing = closing
+    // The contracts of many accounts may be handed back in one moment: where the broker is gone, all that were being opened.
+    this.#release = batch(async released => {
+      await releaseOrders(services.db, services.worker, released)
+      return released
+    })
   }
 
   /** Begins to watch the contract of an order that is not open yet; its listener receives what comes. */
@@ -136,10 +143,9 @@ export class Watching {
 
   /** Lets go of orders, so that another worker takes them over, after `retryMs`. */
   handBack(ids: string[], retryMs: number): void {
-    const { db, log, worker } = this.#services
     // Should this fail, two rounds of the lease find that no worker leases them.
-    releaseOrders(db, worker, ids, retryMs).catch((error: unknown) =>
-      log.warn({ err: error }, 'orders could not be let go')
+    Promise.all(ids.map(id => this.#release({ id, retryMs }))).catch((error: unknown) =>
+      this.#services.log.warn({ err: error }, 'orders could not be let go')
     )
   }
 
