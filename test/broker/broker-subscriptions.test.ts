@@ -93,8 +93,12 @@ following('goes on over a cut connection', async () => {
   const account = newAccount()
   const session = await clientOf().session(account)
   const recorder = newRecorder()
-  await session.buy({ ...even, duration: 10 }, { ...buyOptions, listener: recorder.listener })
+  // It ends when it is sold, and not before the connection is cut.
+  const { contractId } = await session.buy(up, { ...buyOptions, listener: recorder.listener })
   assert.is(frontOf(simulator).cutAll(account.accountId), 1)
+  await upTo(() => account.unsealed === 2 && countStreams(simulator, account.accountId, 'proposal_open_contract') === 1)
+  const another = await clientOf().session({ ...account, token: async () => `sim-${account.accountId}` })
+  await another.sell(contractId)
   assert.ok((await recorder.settled()).settled)
   assert.is(recorder.states.filter(each => each.settled).length, 1)
   assert.is(account.unsealed, 2)

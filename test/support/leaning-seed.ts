@@ -6,11 +6,11 @@ import { symbols } from '../../worker/simulator/engine/symbols.ts'
 
 const MAX_SEEDS = 200
 const LEAST_CONFIDENCE = 0.2
-/** The readings are taken at these moments from now on (not at once: a market forced open has no tick yet), for longer than the tests need. */
-const MOMENTS_SECONDS = [1, 30, 60, 90, 120, 150, 180]
+/** The readings are taken at these moments from now on (not at once: a market forced open has no tick yet), for longer than tests take on any machine. */
+const MOMENTS_SECONDS = Array.from({ length: 31 }, (_, half) => 1 + half * 30)
 
 /**
- * The first seed with which the readings of `asset` lean clearly for three minutes from now, at ticks of `tickMs`.
+ * The first seed with which the readings of `asset` lean clearly for a quarter of an hour from now, at ticks of `tickMs`.
  * Throws when none of many does: then it is the readings that are wrong.
  */
 export function findLeaningSeed({ asset, tickMs }: { asset: string; tickMs: number }): number {
