@@ -18,14 +18,14 @@ const AT_ONCE = 10
 /** Renewed tokens that could not be stored yet: while there are so many, no others are renewed. */
 const MAX_UNSAVED = 100
 
-type Services = Pick<WorkerServices, 'db' | 'vault' | 'config' | 'log' | 'clock'>
+type RenewalServices = Pick<WorkerServices, 'db' | 'vault' | 'config' | 'log' | 'clock'>
 
 export class Renewals {
-  readonly #services: Services
+  readonly #services: RenewalServices
   /** What was renewed while the database was away: the old refresh tokens may be used up, so that only this process has others. */
   readonly #unsaved = new Map<Renewal, Renewed>()
 
-  constructor(services: Services) {
+  constructor(services: RenewalServices) {
     this.#services = services
   }
 
