@@ -8,7 +8,7 @@ import { followLeader, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
-import { takeCandidates } from '../../db/copy/fanout.ts'
+import { lockForCopying, takeCandidates } from '../../db/copy/fanout.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { contractTypes } from '../../schemas/orders.ts'
 import { fanOut } from '../../worker/copy/fanout.ts'
@@ -158,26 +158,39 @@ stopping('leaves open copies open, also when the leader closes', async () => {
   assert.ok(next.orderId)
 })
 
-stopping('closes a copy whose leader had sold before, also where that is known only afterwards', async () => {
-  const [leader, follower, other] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
-  for (const each of [follower, other]) await follow(each, leader)
-  const order = await placeMultiplier(leader)
-  for (const each of [follower, other]) {
-    await copyOf(each, order)
-    await unfollow(each, leader)
+stopping(
+  'closes a copy whose leader had sold six seconds before, also where that is known only afterwards, and no other',
+  async () => {
+    const [leader, certain, uncertain] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
+    for (const each of [certain, uncertain]) await follow(each, leader)
+    const order = await placeMultiplier(leader)
+    for (const each of [certain, uncertain]) await copyOf(each, order)
+    for (const each of [certain, uncertain]) await unfollow(each, leader)
+    // What closes copies waits for this transaction: by then the sale was before both stops, one of them too close to be certain.
+    const copying = await db.transaction()
+    try {
+      await lockForCopying(copying, order.orderId)
+      await close(order)
+      const { closed_at: soldAt } = await db('orders').where({ id: order.orderId }).first()
+      assert.instance(soldAt, Date)
+      for (const [each, ms] of [
+        [certain, 6000],
+        [uncertain, 5999]
+      ] as const) {
+        const changed = { stopped_at: new Date(soldAt.getTime() + ms) }
+        assert.is(await db('follows').where({ trader_id: each.traderId }).update(changed), 1)
+        const copy = await db('orders').where({ trader_id: each.traderId }).first()
+        assert.equal([copy.phase, copy.close_at], ['open', null], 'nothing has closed it before')
+      }
+    } finally {
+      await copying.rollback()
+    }
+    await copyOf(certain, order, 'CLOSED')
+    // Both are decided on in one statement.
+    const copy = await db('orders').where({ trader_id: uncertain.traderId }).first()
+    assert.equal([copy.phase, copy.close_at], ['open', null])
   }
-  // As if both had stopped after the sale: one later than clocks may differ by, the other not.
-  const stoppedIn = ({ traderId }: TestTrader, seconds: number) =>
-    db('follows')
-      .where({ trader_id: traderId })
-      .update({ stopped_at: db.raw(`clock_timestamp() + ? * interval '1 second'`, [seconds]) })
-  await stoppedIn(follower, 60)
-  await stoppedIn(other, 3)
-  await close(order)
-  await copyOf(follower, order, 'CLOSED')
-  const row = await db('orders').where({ trader_id: other.traderId }).first()
-  assert.equal([row.phase, row.close_at], ['open', null])
-})
+)
 
 const late = suite('the time to live of a copy')
 
