@@ -28,6 +28,26 @@ export const stop = `status = 'STOPPED', stopped_at = clock_timestamp()`
 // still sell it.
 const CERTAINLY_BEFORE = "interval '6 seconds'"
 
+/**
+ * Has the copies of a follow closed, before it is stopped, whose leader is known to have closed while the job that closes them waits:
+ * the job would leave them, since the follow is stopped by then. What the leader closed while the follow was stopped before has no
+ * such job any more, and stays with the follower. A copy that is locked is being closed: waiting for it could end in a deadlock.
+ */
+export async function closeWithLeader(trx: Db, follow: string, bindings: Record<string, string>): Promise<void> {
+  await rows(
+    trx,
+    `update orders set close_at = clock_timestamp()
+      where id in (
+       select o.id
+         from follows f join orders o on o.follow_id = f.id join orders l on l.id = o.copied_from
+        where f.id in (select id from follows where ${follow}) and f.status <> 'STOPPED' and f.mirror_closes
+          and o.phase in ('sending', 'open', 'review') and o.close_at is null and l.closed_early
+          and exists (select from pgboss.job j where j.name = 'copy.close' and j.state < 'completed' and j.data->>'orderId' = l.id)
+          for no key update of o skip locked)`,
+    bindings
+  )
+}
+
 /** Fails the copies of a follow that wait to be bought. `follow` is the condition that selects it. */
 export async function failWaiting(trx: Db, follow: string, bindings: Record<string, string>): Promise<void> {
   await rows(

@@ -4,7 +4,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from '../traders/days.ts'
-import { failWaiting, stop } from './closing.ts'
+import { closeWithLeader, failWaiting, stop } from './closing.ts'
 import { type SkipReason, showsItsTraders } from './fanout.ts'
 
 const RECORD_TRADES = 10
@@ -164,7 +164,7 @@ export async function follow(
 
 /**
  * Stops a follow, and fails its copies that wait to be bought; undefined when there is none. A stopped one stays as it is.
- * Copies that are at the broker already are left alone here: those whose leader closed before are closed with it.
+ * Copies that are at the broker already are left alone, unless the leader has closed before.
  */
 export async function unfollow(
   trx: Db,
@@ -178,6 +178,7 @@ export async function unfollow(
       order by id for no key update`,
     { traderId, leaderId }
   )
+  await closeWithLeader(trx, mine, { traderId, leaderId })
   await rows(trx, `update follows set ${stop} where ${mine} and status <> 'STOPPED'`, { traderId, leaderId })
   await failWaiting(trx, mine, { traderId, leaderId })
   const [row] = await rows<FollowRecord>(

@@ -74,11 +74,13 @@ const copyOf = (follower: TestTrader, { orderId }: { orderId: string }, status =
     },
     20_000
   )
-const fannedOut = () =>
-  until('the fan-outs', async () => {
-    const [left] = await rows(db, `select 1 from pgboss.job where name = 'copy.fanout' and state <= 'active'`)
+const done = (name: string) =>
+  until(`the jobs of ${name}`, async () => {
+    const [left] = await rows(db, `select 1 from pgboss.job where name = :name and state <= 'active'`, { name })
     return !left
   })
+const fannedOut = () => done('copy.fanout')
+const closed = () => done('copy.close')
 
 /** Keeps an account busy with an order in doubt; `free` ends that. */
 async function busy(trader: TestTrader): Promise<{ free(): Promise<void> }> {
@@ -191,6 +193,41 @@ stopping(
     assert.equal([copy.phase, copy.close_at], ['open', null])
   }
 )
+
+stopping(
+  'closes a copy whose leader is known to have closed, though the job that closes it comes afterwards',
+  async () => {
+    const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+    await follow(follower, leader)
+    const order = await placeMultiplier(leader)
+    const { orderId } = await copyOf(follower, order)
+    const copying = await db.transaction()
+    try {
+      await lockForCopying(copying, order.orderId)
+      await close(order)
+      assert.is((await db('orders').where({ id: orderId }).first()).close_at, null)
+      await unfollow(follower, leader)
+    } finally {
+      await copying.rollback()
+    }
+    await copyOf(follower, order, 'CLOSED')
+  }
+)
+
+stopping('again leaves copies to the follower that its leader closed while it was stopped before', async () => {
+  const [leader, follower, other] = [await makeLeader(), await partner.makeTrader(), await partner.makeTrader()]
+  for (const each of [follower, other]) await follow(each, leader)
+  const order = await placeMultiplier(leader)
+  for (const each of [follower, other]) await copyOf(each, order)
+  await unfollow(follower, leader)
+  await close(order)
+  await copyOf(other, order, 'CLOSED')
+  await closed()
+  await follow(follower, leader)
+  await unfollow(follower, leader)
+  const row = await db('orders').where({ trader_id: follower.traderId }).first()
+  assert.equal([row.phase, row.close_at], ['open', null])
+})
 
 const late = suite('the time to live of a copy')
 

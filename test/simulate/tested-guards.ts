@@ -231,6 +231,11 @@ const orderGuards: TestedGuard[] = [
     test: 'test/copy/copy-changes.test.ts'
   },
   {
+    name: 'a copy is closed whose leader was known to have closed when its follow was stopped',
+    edits: [edit('db/copy/follows.ts', '  await closeWithLeader(trx, mine, { traderId, leaderId })\n', '')],
+    test: 'test/copy/copy-changes.test.ts'
+  },
+  {
     name: 'a refusal in a session is about the token that the session was opened with',
     edits: [
       edit(
