@@ -39,6 +39,33 @@ reading('money and prices may be texts or numbers, and zeros at the end are kept
   }
 })
 
+reading(
+  'a purchase whose figures cannot be those of a contract is in doubt, and a list with such a row is none',
+  async () => {
+    const shortcode = 'CALL_R_100_19.53_1700000000_5T_S0P_0'
+    const garbage = [
+      { purchase_time: 1_700_000_000_000 },
+      { purchase_time: 0 },
+      { buy_price: -10 },
+      { buy_price: '1000000000000000' },
+      { payout: -1 }
+    ]
+    for (const fields of garbage) {
+      const { session, close } = await scripted((frame, socket) =>
+        reply(socket, frame, { buy: { ...receipt, shortcode, ...fields } })
+      )
+      const { brokerCode, ran } = await failure(session.buy(even, buyOptions))
+      assert.equal([brokerCode, ran], ['BadFrame', 'unknown'], JSON.stringify(fields))
+      await close()
+    }
+    // Its purchase would be searched for at another time, and taken for absent.
+    const contracts = [{ ...receipt, shortcode, purchase_time: 1_700_000_000_000 }]
+    const { session, close } = await scripted((frame, socket) => reply(socket, frame, { portfolio: { contracts } }))
+    assert.is((await failure(session.portfolio())).brokerCode, 'BadFrame')
+    await close()
+  }
+)
+
 reading('a contract ends with its sale or with its status, whichever is reported', async () => {
   const forms: [fields: object, settled: boolean, status: string][] = [
     [{ status: 'open' }, false, 'open'],

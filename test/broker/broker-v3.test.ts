@@ -423,6 +423,29 @@ care('measures the clock from when its call leaves, however long that waited', a
   await broker.close()
 })
 
+care('keeps to the published limits where the broker sends none that can be read', async () => {
+  const none = { minutely: null, hourly: 'many' }
+  const broker = await scriptedBroker((frame, socket) => {
+    const api_call_limits = { max_requests_pricing: none, max_requests_outcome: none, max_requestes_general: none }
+    if (frame.website_status !== undefined) reply(socket, frame, { website_status: { api_call_limits } })
+    else if (frame.authorize !== undefined) reply(socket, frame, { authorize: { loginid: 'CR1' } })
+    else if (frame.balance !== undefined)
+      reply(socket, frame, { balance: { balance: 10, currency: 'USD', loginid: 'CR1' } })
+    else reply(socket, frame, { error: { code: 'MarketIsClosed', message: 'closed' } })
+  })
+  const client = createV3Broker({ url: broker.url, log })
+  const session = await client.session({ accountId: 'CR1', appId: '7', token: async () => 'CR1' })
+  // Its response comes after the limits.
+  await session.balance()
+  const buys = Array.from({ length: 100 }, () => failure(session.sell('5')))
+  await broker.got('sell', 80)
+  await session.balance()
+  assert.is(broker.received.filter(({ sell }) => sell !== undefined).length, 80)
+  await client.close()
+  await Promise.all(buys)
+  await broker.close()
+})
+
 care('streams prices again after a first response without one, and the loss of its connection', async () => {
   let subscribed = 0
   const row = {

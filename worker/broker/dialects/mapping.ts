@@ -2,7 +2,7 @@
 
 import type { Contract, Evidence } from '../port.ts'
 import type { Request } from './dialect.ts'
-import { type Body, Fields, idOf, integerOf, optionalInteger, optionalText } from './reading.ts'
+import { type Body, Fields, idOf, optionalInteger, optionalText, timeOf } from './reading.ts'
 import { parseShortcode } from './shortcode.ts'
 
 /** The terms of a contract; the dialects differ in what they call its asset. */
@@ -42,7 +42,7 @@ export function readEvidence(
     ...(source === 'profit_table'
       ? { sellPrice: fields.amount('sell_price'), sellTime: fields.time('sell_time') }
       : {}),
-    purchaseTime: integerOf(row, time),
+    purchaseTime: timeOf(row, time),
     terms: parseShortcode(shortcode),
     shortcode
   }

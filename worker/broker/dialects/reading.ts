@@ -38,6 +38,13 @@ export function integerOf(body: Body, field: string): number {
   throw new BadFrame(`${field} is no whole number`)
 }
 
+/** Epoch seconds. Milliseconds and other figures that are no time of a contract are refused: it would be searched for elsewhere. */
+export function timeOf(body: Body, field: string): number {
+  const value = integerOf(body, field)
+  if (value >= firstTime && value < lastTime) return value
+  throw new BadFrame(`${field} is no time`)
+}
+
 /** A whole number, or null where there is none. */
 export function optionalInteger(body: Body, field: string): number | null {
   return body[field] === undefined || body[field] === null ? null : integerOf(body, field)
@@ -65,6 +72,13 @@ export function optionalDecimal(body: Body, field: string): string | null {
   if (typeof value === 'number' && Number.isFinite(value)) return plain(value)
   if (typeof value === 'string' && plainDecimal.test(value)) return value.startsWith('+') ? value.slice(1) : value
   throw new BadFrame(`${field} is no amount`)
+}
+
+/** An amount of money that may not be negative, nor beyond what a contract can cost. */
+export function moneyOf(body: Body, field: string): string {
+  const amount = bounded(decimalOf(body, field), value => value >= 0 && value < mostMoney)
+  if (amount === null) throw new BadFrame(`${field} is no amount of money`)
+  return amount
 }
 
 /** A text, or BadFrame. */

@@ -6,7 +6,7 @@ import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
 import type { MarkupReport, ReportAccess, ReportedMarkup } from '../markup-report.ts'
 import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
-import type { CallLimits } from '../transport/call-window.ts'
+import type { CallLimits, CallWindows } from '../transport/call-window.ts'
 import { readResponse } from '../transport/reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from '../transport/sockets.ts'
 import type { Dialect, DialectContext, PipSizeOf } from './dialect.ts'
@@ -53,12 +53,12 @@ const classes: Record<string, string> = {
 const uncounted = { perMinute: 0, perHour: 0 }
 
 /** The figures the broker once published; it sends the real ones on every connection. */
-const limits: CallLimits = {
+const limits = {
   uncounted,
   pricing: { perMinute: 80, perHour: 3_600 },
   outcome: { perMinute: 25, perHour: 1_500 },
   general: { perMinute: 180, perHour: 14_400 }
-}
+} satisfies CallLimits
 
 function createV3Dialect(urlNow: () => string): Dialect {
   return {
@@ -196,17 +196,19 @@ function watchSite(connection: BrokerConnection, place: DialectContext): void {
     })
 }
 
+/** Where a figure is missing, or is none, the published one goes on to hold: 0 would be no limit. */
 function readLimits(body: Body): CallLimits {
-  const windows = (field: string) => {
-    const { minutely, hourly } = bodyOf(body[field], field)
-    return { perMinute: Number(minutely) || 0, perHour: Number(hourly) || 0 }
+  const windows = (field: string, published: CallWindows) => {
+    const stated = new Fields(bodyOf(body[field], field))
+    const calls = (name: string, known: number) => Number(stated.amount(name) ?? known)
+    return { perMinute: calls('minutely', published.perMinute), perHour: calls('hourly', published.perHour) }
   }
   // The third name is misspelt by the broker.
   return {
     uncounted,
-    pricing: windows('max_requests_pricing'),
-    outcome: windows('max_requests_outcome'),
-    general: windows('max_requestes_general')
+    pricing: windows('max_requests_pricing', limits.pricing),
+    outcome: windows('max_requests_outcome', limits.outcome),
+    general: windows('max_requestes_general', limits.general)
   }
 }
 

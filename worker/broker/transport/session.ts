@@ -1,7 +1,7 @@
 // One account's session with the broker in any dialect: the port's calls over the account's connection.
 import type { ContractLimits } from '../../../schemas/market.ts'
 import type { Request } from '../dialects/dialect.ts'
-import { type Body, bodyOf, decimalOf, idOf, integerOf, listOf, textOf } from '../dialects/reading.ts'
+import { type Body, bodyOf, decimalOf, idOf, listOf, moneyOf, textOf, timeOf } from '../dialects/reading.ts'
 import { endOf, secondsOf } from '../dialects/shortcode.ts'
 import {
   type Bought,
@@ -214,9 +214,9 @@ function readBought({ buy }: Frame): Bought {
   return {
     contractId: idOf(body, 'contract_id'),
     transactionId: idOf(body, 'transaction_id'),
-    buyPrice: decimalOf(body, 'buy_price'),
-    payout: decimalOf(body, 'payout'),
-    purchaseTime: integerOf(body, 'purchase_time'),
+    buyPrice: moneyOf(body, 'buy_price'),
+    payout: moneyOf(body, 'payout'),
+    purchaseTime: timeOf(body, 'purchase_time'),
     shortcode,
     expiryTime: endOf(shortcode)
   }
