@@ -3,6 +3,7 @@
 import { TICKS } from '../db/events/ticks.ts'
 import { listWaitingAccounts } from '../db/orders/claiming.ts'
 import { noteClockOffset } from '../db/orders/leases.ts'
+import { anyUnproven } from '../db/orders/proving.ts'
 import { keepLineage, noteLineage } from '../db/postgres/lineage.ts'
 import type { QueueName } from '../schemas/jobs.ts'
 import { giveAwayAccounts } from './accounts/account-leases.ts'
@@ -27,8 +28,17 @@ import type { Webhooks } from './webhooks/run.ts'
 
 // Hints wake the loops of queues; the clock is for hints that were lost.
 const QUEUE_POLL_MS = 2000
-// Queues with little work: one statement for all looks which have any, and their loops look into them so often by themselves.
-const QUIET_QUEUES = ['ask', 'sell', 'copy.fanout', 'copy.close', 'copy.limits', 'template.deploy'] as const
+// Queues with little work: one statement for all looks which have any, and their loops look into them so often by themselves. To plan
+// the statement that takes copies, or accounts to be proven, costs milliseconds on each connection of a worker that starts.
+const QUIET_QUEUES = [
+  'ask',
+  'sell',
+  'order.copy',
+  'copy.fanout',
+  'copy.close',
+  'copy.limits',
+  'template.deploy'
+] as const
 const QUIET_POLL_MS = 60_000
 // How often a worker checks whether it serves more accounts than others, or some in vain.
 const EVEN_OUT_MS = 10_000
@@ -72,8 +82,8 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
       if (placing.copiesWait()) loops['order.copy'].wake()
       return more
     }),
-    'order.copy': polled(() => placing.takeCopies()),
-    'account.prove': polled(() => proving.take()),
+    'order.copy': quiet(() => placing.takeCopies()),
+    'account.prove': quiet(() => proving.take()),
     ask: quiet(async () => (await brokerRequests.take('ask')) > 0),
     sell: quiet(async () => (await brokerRequests.take('sell')) > 0),
     'copy.fanout': quiet(() => fanOut(services, placing.copyPace)),
@@ -98,6 +108,7 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
         if (quietly) loops[quietly].wake()
         else scheduled.wake(name)
       }
+      if (await anyUnproven(db)) loops['account.prove'].wake()
       return false
     }),
     // The clock alone starts the rounds of these.

@@ -25,6 +25,15 @@ const servedHere = `${servedByNoOther('a.account_id', ':worker')}
                   or not exists (select 1 from broker_accounts b where b.trader_id = a.trader_id
                                    and not (${servedByNoOther('b.account_id', ':worker')})))`
 
+/** Whether any order waits for its account to be authorised. */
+export async function anyUnproven(db: Db): Promise<boolean> {
+  const [row] = await rows<{ waits: boolean }>(
+    db,
+    `select exists (select from orders where phase = 'unproven') as waits`
+  )
+  return row?.waits === true
+}
+
 /**
  * Takes accounts with unproven orders that `worker` may serve, at most `limit`, by turns among partners; no other
  * worker gets one for `leaseMs`. A partner in `busy` gets at most its entry in `rooms`, any other at most `room`.

@@ -16,7 +16,7 @@ export async function insertOrderRows(
     brokerOrderId
   }: {
     kind?: 'BINARY' | 'MULTIPLIER'
-    phase?: 'queued' | 'open' | 'closed' | 'failed'
+    phase?: 'unproven' | 'queued' | 'open' | 'closed' | 'failed'
     pnl?: string
     at?: Date
     count?: number

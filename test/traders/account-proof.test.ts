@@ -12,6 +12,7 @@ import { BrokerError, type Session } from '../../worker/broker/port.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -322,6 +323,17 @@ first('is not kept from trading by the refusal of the token before, in the sessi
   simulator.faults.add({ effect: 'error', call: 'balance', code: 'PermissionDenied', loginid: accountId, times: 1 })
   assert.is(await balance(), 404)
   assert.is((await accountOf(traderExternalId)).status, 'REJECTED')
+})
+
+first('is found though its hint is lost', async () => {
+  const { db } = harness.services
+  const trader = await partner.makeTrader()
+  // A row that no statement of the service stored: no worker is notified of it.
+  await insertOrderRows(db, trader, { phase: 'unproven', at: new Date(Date.now() + 60_000) })
+  await until('its account to be proven', async () => {
+    const [phase] = await db('orders').where({ account_id: trader.accountId }).pluck('phase')
+    return phase !== 'unproven'
+  })
 })
 
 first('ends with its time to live when the account cannot be opened, and may be repeated', async () => {
