@@ -12,7 +12,7 @@ import { dropMonth, ExportSum, exportMonth, readUnmoved } from '../../db/orders/
 import { rows } from '../../db/postgres/connection.ts'
 import { archiveDue, paceBeside } from '../../worker/orders/archiving.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
-import { binaryOrder, insertOldOrder } from '../support/old-orders.ts'
+import { binaryOrder, daysAgo, insertOldOrder } from '../support/old-orders.ts'
 import { operator } from '../support/operator.ts'
 
 type ArchivePace = ReturnType<typeof paceBeside>
@@ -22,12 +22,12 @@ const { services, env } = harness
 const { db } = services
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
-// By the clock of the database, which decides what is due; it need not be that of this machine.
-const [{ now }] = (await db.raw('select now()')).rows as [{ now: Date }]
-const daysAgo = (days: number) => new Date(now.getTime() - days * 86_400_000)
 const monthOf = (at: Date) => at.toISOString().slice(0, 7)
 /** In the middle of the month so many months ago. */
-const monthsAgo = (months: number) => new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 15, 12))
+const monthsAgo = (months: number) => {
+  const now = new Date()
+  return new Date(Date.UTC(now.getUTCFullYear(), now.getUTCMonth() - months, 15, 12))
+}
 const run = (...args: string[]) => operator(env, 'archive', ...args)
 const directory = await mkdtemp(join(tmpdir(), 'archive-'))
 const linesOf = async (file: string) => (await readFile(file, 'utf8')).trimEnd().split('\n')
@@ -302,7 +302,7 @@ archive('drops no month whose sums an order may change that is not at its end', 
   const refused = await drop()
   assert.is(refused.exitCode, 1)
   assert.match(refused.stderr, new RegExp(`^1 orders that are not at their end .* the last order of ${month} ended`))
-  await db('orders').where({ id: running }).update({ phase: 'closed', pnl: 1, closed_at: now })
+  await db('orders').where({ id: running }).update({ phase: 'closed', pnl: 1, closed_at: new Date() })
   const { exitCode, stderr, json } = await drop()
   assert.equal([exitCode, json?.data[0].orders], [0, 1], stderr)
 })
