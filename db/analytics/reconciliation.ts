@@ -181,6 +181,25 @@ export interface Reconciliation {
   complete: boolean
 }
 
+// The present application alone is compared: of one that the partner left in the middle of a day, that day may never be. When it was
+// left is in the audit log, which \`operator partners set-broker\` writes with the change. A day without orders of it has nothing to compare.
+const leftApplications = `with left_applications as (
+    select details -> 'from' ->> 'dialect' as dialect, details -> 'from' ->> 'brokerAppId' as app_id,
+           coalesce(lag(at) over (order by seq), '-infinity') as since, at + interval '1 hour' as until
+      from audit_log where target = :partnerId and action = 'partners.set-broker'
+  ), uncompared as (
+    select from left_applications l
+     cross join generate_series((greatest(l.since, :from::timestamptz) at time zone 'UTC')::date,
+                                (least(l.until, :to::timestamptz - interval '1 microsecond') at time zone 'UTC')::date, '1 day') d (day)
+     where not exists (select from reconciled_days r
+                        where r.partner_id = :partnerId and r.dialect = l.dialect and r.app_id = l.app_id and r.day = d.day::date)
+       and exists (select from ${allOrders} o
+                    where partner_id = :partnerId and opened_at >= d.day::date::timestamp at time zone 'UTC'
+                      and opened_at < (d.day::date + 1)::timestamp at time zone 'UTC'
+                      and phase in ('open', 'closed') and app_id = l.app_id and dialect = l.dialect and account_mode = 'REAL'
+                      and (markup is null or markup > 0))
+  )`
+
 /** Every day that has a part in [from, to), of all applications that the partner has had, oldest first. */
 export async function readReconciliation(
   db: Db,
@@ -191,7 +210,8 @@ export async function readReconciliation(
   // One statement, and so one snapshot: a day that is compared meanwhile is known and shown, or neither.
   const found = await rows<ReconciledRow & Pick<Reconciliation, 'asOf' | 'complete'>>(
     db,
-    `select s."asOf", s.complete, c.*
+    `${leftApplications}
+     select s."asOf", s.complete and not exists (select from uncompared) as complete, c.*
        from (select coalesce(min(d.compared_at), now()) as "asOf",
                     count(distinct d.day) = ((:to::timestamptz - interval '1 microsecond') at time zone 'UTC')::date - (:from::timestamptz at time zone 'UTC')::date + 1
                       and coalesce(bool_and(d.complete), false) as complete

@@ -10,6 +10,7 @@ import {
 } from '../../api/analytics/reconciliation.ts'
 import { dueDays, storeReconciliation } from '../../db/analytics/reconciliation.ts'
 import { listReportTokens, rejectReportToken } from '../../db/analytics/report-tokens.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { reconcileDue, reconcilePartner } from '../../worker/analytics/reconciling.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
@@ -435,6 +436,39 @@ days('is not complete while an order of another partner of its application is in
   await doubted().update({ app_id: 'other' })
   assert.is(await completeNow(), true)
 })
+
+days(
+  'is not complete where contracts of an application that the partner left on that day were never compared',
+  async () => {
+    const { partnerId } = partner
+    await bought(trader, { markup: 0.1 })
+    await db('orders').update({ app_id: '998' })
+    await reconcileDue(worker)
+    assert.is((await read()).complete, true)
+    const setBroker = (from: string, to: string) =>
+      db.transaction(trx =>
+        recordAudit(trx, {
+          actor: 'test',
+          action: 'partners.set-broker',
+          target: partnerId,
+          details: { from: { dialect, brokerAppId: from }, to: { dialect, brokerAppId: to } }
+        })
+      )
+    await setBroker('998', String(appId))
+    assert.is((await read()).complete, false)
+    await db('orders').update({ markup: 0 })
+    assert.is((await read()).complete, true, 'nothing of it to compare')
+    await db('orders').update({ markup: 0.1, opened_at: new Date(lastReported.getTime() - 2 * DAY_MS) })
+    assert.is((await read()).complete, true, 'of another day')
+    await db('orders').update({ opened_at: lastReported })
+    await storeReconciliation(
+      db,
+      { ...application, appId: '998' },
+      { day, theirs: { sums: [], contracts: [], consistent: true } }
+    )
+    assert.is((await read()).complete, true, 'compared before it was left')
+  }
+)
 
 days('is read as of one moment, whether it is complete and its rows', async () => {
   await bought(trader, { markup: 0.1 })
