@@ -182,7 +182,7 @@ export interface Reconciliation {
 }
 
 // The present application alone is compared: of one that the partner left in the middle of a day, that day may never be. When it was
-// left is in the audit log, which \`operator partners set-broker\` writes with the change. A day without orders of it has nothing to compare.
+// left is in the audit log, which `operator partners set-broker` writes with the change. A day without orders of it has nothing to compare.
 const leftApplications = `with left_applications as (
     select details -> 'from' ->> 'dialect' as dialect, details -> 'from' ->> 'brokerAppId' as app_id,
            coalesce(lag(at) over (order by seq), '-infinity') as since, at + interval '1 hour' as until
