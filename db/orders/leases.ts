@@ -9,8 +9,8 @@ import { servedByNoOther } from '../traders/account-leases.ts'
 import { type Notifiable, notifiedColumns, notifyingOf } from './notifying.ts'
 import { type OrderRow, outcomeLine } from './reading.ts'
 
-// What the broker's clock may be ahead of the database's.
-const AHEAD_SECONDS = '600'
+/** What the broker's clock may be ahead of the database's. */
+export const AHEAD_SECONDS = '600'
 // How long after its end the broker may take to settle a contract: from then on it is in the list of closed ones.
 const BROKER_SETTLES = "interval '3 seconds'"
 

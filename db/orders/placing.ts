@@ -4,7 +4,7 @@ import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { EXPIRED } from './expired.ts'
-import { type LeasedOrder, leasedNames } from './leases.ts'
+import { AHEAD_SECONDS, type LeasedOrder, leasedNames } from './leases.ts'
 import { type Notifiable, notifiedColumns, notifyingOf } from './notifying.ts'
 import { type OrderRow, outcomeLine } from './reading.ts'
 
@@ -102,7 +102,9 @@ export async function markOpen(
     sql`with opened as (
      update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
-            payout = r.payout, currency = coalesce(o.currency, r.currency), opened_at = to_timestamp(r."openedAt"),
+            payout = r.payout, currency = coalesce(o.currency, r.currency),
+            -- A purchase is never later than its response; one that is reported so would end in the future as well.
+            opened_at = case when r."openedAt" <= extract(epoch from now()) + ${AHEAD_SECONDS} then to_timestamp(r."openedAt") else now() end,
             answered_at = clock_timestamp(),
             expiry_at = to_timestamp(r."expiryAt"), lease_holder = :leaseHolder, lease_until = null,
             error_code = null, error_message = null, error_extras = null, retryable = false

@@ -98,5 +98,30 @@ ending('is written once, to an order that is open', async () => {
   assert.is(Number((await row()).pnl), 9.5)
 })
 
+ending('is not in the future where the broker reports a purchase that is', async () => {
+  for (const [ahead, kept] of [
+    [300, true],
+    [366 * 86_400, false]
+  ] as const) {
+    const { id, first, row } = await makeSecondAttempt()
+    const openedAt = Math.floor(Date.now() / 1000) + ahead
+    await markOpen(db, [{ ...receipt(id, first + 1), openedAt }], 'w')
+    const { opened_at: opened } = await row()
+    assert.is(opened.getTime() === openedAt * 1000, kept)
+    assert.is(opened.getTime() < Date.now() + 60_000, !kept)
+    const facts = {
+      pnl: '1',
+      entryPrice: null,
+      exitPrice: null,
+      commission: null,
+      markup: null,
+      copied: false,
+      early: false
+    }
+    assert.is((await closeOrders(db, queue, [{ id, ...facts, closedAt: openedAt + 5 }])).length, 1)
+    assert.ok((await row()).closed_at.getTime() < Date.now() + 600_000)
+  }
+})
+
 ending.after(closeAll)
 ending.run()
