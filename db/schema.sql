@@ -31,8 +31,15 @@ create table analytics_closes (
   pnl numeric[] not null,
   markup numeric[] not null,
   markup_unknown integer not null,
+  stake_units bigint[],
+  pnl_units bigint[],
+  markup_units bigint[],
   constraint analytics_closes_pkey PRIMARY KEY (partner_id, account_mode, currency, quarter)
 );
+CREATE TRIGGER count_delete AFTER DELETE ON analytics_closes REFERENCING OLD TABLE AS was_listed FOR EACH STATEMENT EXECUTE FUNCTION count_closes_delete();
+CREATE TRIGGER count_insert AFTER INSERT ON analytics_closes REFERENCING NEW TABLE AS now_listed FOR EACH STATEMENT EXECUTE FUNCTION count_closes_insert();
+CREATE TRIGGER count_update AFTER UPDATE ON analytics_closes REFERENCING OLD TABLE AS was_listed NEW TABLE AS now_listed FOR EACH STATEMENT EXECUTE FUNCTION count_closes_update();
+CREATE TRIGGER forget_steps AFTER TRUNCATE ON analytics_closes FOR EACH STATEMENT EXECUTE FUNCTION forget_steps();
 
 create table analytics_closes_until (
   single boolean default true not null,
@@ -126,6 +133,74 @@ CREATE TRIGGER mark_deleted AFTER DELETE ON analytics_quarters REFERENCING OLD T
 CREATE TRIGGER mark_inserted AFTER INSERT ON analytics_quarters REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_day_traders();
 CREATE TRIGGER mark_updated AFTER UPDATE ON analytics_quarters REFERENCING NEW TABLE AS changed FOR EACH STATEMENT EXECUTE FUNCTION mark_day_traders();
 
+create table analytics_step_changes (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  quarter timestamp with time zone not null,
+  number integer not null,
+  odd boolean not null,
+  trades integer not null,
+  stake numeric not null,
+  pnl numeric not null,
+  markup numeric not null,
+  markup_unknown integer not null,
+  had timestamp with time zone,
+  last_at timestamp with time zone,
+  constraint analytics_step_changes_pkey PRIMARY KEY (partner_id, account_mode, currency, quarter, number, odd)
+);
+
+create table analytics_step_chunks (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  chunk integer not null,
+  numbers integer[] not null,
+  constraint analytics_step_chunks_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk)
+);
+
+create table analytics_step_groups (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  until timestamp with time zone,
+  listed integer default 0 not null,
+  traders integer default 0 not null,
+  constraint analytics_step_groups_pkey PRIMARY KEY (partner_id, account_mode, currency)
+);
+
+create table analytics_step_places (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  number integer not null,
+  place integer not null,
+  constraint analytics_step_places_pkey PRIMARY KEY (partner_id, account_mode, currency, number)
+);
+
+create table analytics_step_totals (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  chunk integer not null,
+  at timestamp with time zone not null,
+  trades integer[] not null,
+  stake bigint[] not null,
+  pnl bigint[] not null,
+  markup bigint[] not null,
+  last_at timestamp with time zone[] not null,
+  constraint analytics_step_totals_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk, at)
+);
+
+create table analytics_steps (
+  partner_id text collate "C" not null,
+  account_mode text collate "C" not null,
+  currency text collate "C" not null,
+  at timestamp with time zone not null,
+  markup_unknown bigint not null,
+  constraint analytics_steps_pkey PRIMARY KEY (partner_id, account_mode, currency, at)
+);
+
 create table analytics_total_chunks (
   partner_id text collate "C" not null,
   account_mode text collate "C" not null,
@@ -145,6 +220,7 @@ create table analytics_total_groups (
   until date not null,
   constraint analytics_total_groups_pkey PRIMARY KEY (partner_id, account_mode, currency)
 );
+CREATE TRIGGER no_total_group BEFORE INSERT ON analytics_total_groups FOR EACH ROW EXECUTE FUNCTION no_total_group();
 
 create table analytics_totals (
   partner_id text collate "C" not null,
@@ -1642,6 +1718,102 @@ AS $function$
         raise exception '% has no daily partitions', parent;
       end if;
     end $function$;
+CREATE OR REPLACE FUNCTION count_closes_delete()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    declare changes int;
+    begin
+      with lists as materialized (
+        select l.* from (select -1 as sign, * from was_listed) l
+          join analytics_step_groups g using (partner_id, account_mode, currency) where l.quarter < g.until
+      ), changed as (
+        insert into analytics_step_changes as c (partner_id, account_mode, currency, quarter, number, odd, trades, stake, pnl, markup, markup_unknown, had, last_at)
+        select partner_id, account_mode, currency, quarter, number, false, sum(sign), sum(sign * u.stake), sum(sign * u.pnl), sum(sign * coalesce(u.markup, 0)),
+               coalesce(sum(sign) filter (where u.markup is null), 0), max(at) filter (where sign = -1), max(at) filter (where sign = 1)
+          from lists cross join lateral unnest(numbers, closed_at, stake, pnl, markup) u (number, at, stake, pnl, markup)
+         group by partner_id, account_mode, currency, quarter, number
+        having (sum(sign), sum(sign * u.stake), sum(sign * u.pnl), sum(sign * coalesce(u.markup, 0)), coalesce(sum(sign) filter (where u.markup is null), 0))
+                 <> (0, 0, 0, 0, 0)
+            or max(at) filter (where sign = -1) is distinct from max(at) filter (where sign = 1)
+        on conflict (partner_id, account_mode, currency, quarter, number, odd) do update
+          set trades = c.trades + excluded.trades, stake = c.stake + excluded.stake, pnl = c.pnl + excluded.pnl, markup = c.markup + excluded.markup,
+              markup_unknown = c.markup_unknown + excluded.markup_unknown, last_at = excluded.last_at
+        returning 1
+      )
+      select count(*) into changes from changed;
+      if changes > 0 then
+        delete from analytics_step_changes c using (select distinct partner_id, account_mode, currency, quarter from (select -1 as sign, * from was_listed) l) l
+         where (c.partner_id, c.account_mode, c.currency, c.quarter) = (l.partner_id, l.account_mode, l.currency, l.quarter) and not odd
+           and (trades, stake, pnl, markup, markup_unknown) = (0, 0, 0, 0, 0) and had is not distinct from last_at;
+      end if;
+      return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION count_closes_insert()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    declare changes int;
+    begin
+      insert into analytics_step_groups as g (partner_id, account_mode, currency, listed)
+      select partner_id, account_mode, currency, sum(cardinality(numbers)) from now_listed group by partner_id, account_mode, currency order by partner_id, account_mode, currency
+      on conflict (partner_id, account_mode, currency) do update set listed = g.listed + excluded.listed;
+      with lists as materialized (
+        select l.* from (select 1 as sign, * from now_listed) l
+          join analytics_step_groups g using (partner_id, account_mode, currency) where l.quarter < g.until
+      ), changed as (
+        insert into analytics_step_changes as c (partner_id, account_mode, currency, quarter, number, odd, trades, stake, pnl, markup, markup_unknown, had, last_at)
+        select partner_id, account_mode, currency, quarter, number, false, sum(sign), sum(sign * u.stake), sum(sign * u.pnl), sum(sign * coalesce(u.markup, 0)),
+               coalesce(sum(sign) filter (where u.markup is null), 0), max(at) filter (where sign = -1), max(at) filter (where sign = 1)
+          from lists cross join lateral unnest(numbers, closed_at, stake, pnl, markup) u (number, at, stake, pnl, markup)
+         group by partner_id, account_mode, currency, quarter, number
+        having (sum(sign), sum(sign * u.stake), sum(sign * u.pnl), sum(sign * coalesce(u.markup, 0)), coalesce(sum(sign) filter (where u.markup is null), 0))
+                 <> (0, 0, 0, 0, 0)
+            or max(at) filter (where sign = -1) is distinct from max(at) filter (where sign = 1)
+        on conflict (partner_id, account_mode, currency, quarter, number, odd) do update
+          set trades = c.trades + excluded.trades, stake = c.stake + excluded.stake, pnl = c.pnl + excluded.pnl, markup = c.markup + excluded.markup,
+              markup_unknown = c.markup_unknown + excluded.markup_unknown, last_at = excluded.last_at
+        returning 1
+      )
+      select count(*) into changes from changed;
+      if changes > 0 then
+        delete from analytics_step_changes c using (select distinct partner_id, account_mode, currency, quarter from (select 1 as sign, * from now_listed) l) l
+         where (c.partner_id, c.account_mode, c.currency, c.quarter) = (l.partner_id, l.account_mode, l.currency, l.quarter) and not odd
+           and (trades, stake, pnl, markup, markup_unknown) = (0, 0, 0, 0, 0) and had is not distinct from last_at;
+      end if;
+      return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION count_closes_update()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    declare changes int;
+    begin
+      with lists as materialized (
+        select l.* from (select 1 as sign, * from now_listed union all select -1, * from was_listed) l
+          join analytics_step_groups g using (partner_id, account_mode, currency) where l.quarter < g.until
+      ), changed as (
+        insert into analytics_step_changes as c (partner_id, account_mode, currency, quarter, number, odd, trades, stake, pnl, markup, markup_unknown, had, last_at)
+        select partner_id, account_mode, currency, quarter, number, false, sum(sign), sum(sign * u.stake), sum(sign * u.pnl), sum(sign * coalesce(u.markup, 0)),
+               coalesce(sum(sign) filter (where u.markup is null), 0), max(at) filter (where sign = -1), max(at) filter (where sign = 1)
+          from lists cross join lateral unnest(numbers, closed_at, stake, pnl, markup) u (number, at, stake, pnl, markup)
+         group by partner_id, account_mode, currency, quarter, number
+        having (sum(sign), sum(sign * u.stake), sum(sign * u.pnl), sum(sign * coalesce(u.markup, 0)), coalesce(sum(sign) filter (where u.markup is null), 0))
+                 <> (0, 0, 0, 0, 0)
+            or max(at) filter (where sign = -1) is distinct from max(at) filter (where sign = 1)
+        on conflict (partner_id, account_mode, currency, quarter, number, odd) do update
+          set trades = c.trades + excluded.trades, stake = c.stake + excluded.stake, pnl = c.pnl + excluded.pnl, markup = c.markup + excluded.markup,
+              markup_unknown = c.markup_unknown + excluded.markup_unknown, last_at = excluded.last_at
+        returning 1
+      )
+      select count(*) into changes from changed;
+      if changes > 0 then
+        delete from analytics_step_changes c using (select distinct partner_id, account_mode, currency, quarter from (select 1 as sign, * from now_listed union all select -1, * from was_listed) l) l
+         where (c.partner_id, c.account_mode, c.currency, c.quarter) = (l.partner_id, l.account_mode, l.currency, l.quarter) and not odd
+           and (trades, stake, pnl, markup, markup_unknown) = (0, 0, 0, 0, 0) and had is not distinct from last_at;
+      end if;
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION deployment_events()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -1762,6 +1934,14 @@ CREATE OR REPLACE FUNCTION forget_day_traders()
 AS $function$
     begin
       truncate analytics_day_traders, analytics_late_day_traders;
+      return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION forget_steps()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      truncate analytics_step_groups, analytics_steps, analytics_step_places, analytics_step_chunks, analytics_step_totals, analytics_step_changes;
       return null;
     end $function$;
 CREATE OR REPLACE FUNCTION is_test_side(partner text)
@@ -1948,7 +2128,6 @@ AS $function$
         insert into analytics_late_closes
         values (new.partner_id, date_bin('15 minutes', new.closed_at, timestamptz '2000-01-01 00:00+00'));
         insert into analytics_late_days values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
-        insert into analytics_late_totals values (new.partner_id, new.trader_id, (new.closed_at at time zone 'UTC')::date);
       end if;
       if tg_op = 'UPDATE' then
         if old.opened_at <> new.opened_at and old.opened_at < now() - interval '5 minutes' then
@@ -1959,7 +2138,6 @@ AS $function$
           insert into analytics_late_closes
           values (old.partner_id, date_bin('15 minutes', old.closed_at, timestamptz '2000-01-01 00:00+00'));
           insert into analytics_late_days values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
-          insert into analytics_late_totals values (old.partner_id, old.trader_id, (old.closed_at at time zone 'UTC')::date);
         end if;
       end if;
       return null;
@@ -1981,6 +2159,13 @@ AS $function$
              suspended_reason = new.suspended_reason, key_limit = new.key_limit, trader_limit = new.trader_limit,
              period_start = new.period_start, period_end = new.period_end, active_since = new.active_since
        where test_of = new.id;
+      return null;
+    end $function$;
+CREATE OR REPLACE FUNCTION no_total_group()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
       return null;
     end $function$;
 CREATE OR REPLACE FUNCTION note_archived_traders()
@@ -2236,4 +2421,5 @@ AS $function$
         select count(*), coalesce(sum(('x' || encode(substring(sha256(convert_to(to_jsonb(o)::text, 'UTF8')) for 7), 'hex'))::bit(56)::bigint), 0)::text
           from %I o $sum$, archive_partition(month)) into orders, checksum;
     end $function$;
+create aggregate sum_few(bigint) (sfunc = int8pl, stype = bigint);
 create aggregate sum_few(numeric) (sfunc = numeric_add, stype = numeric);

@@ -3,16 +3,29 @@
 import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, quarterOf } from './contracts.ts'
 import { holdUntil, takeLate } from './late.ts'
+import { takeBackChanged } from './steps.ts'
+import { isInUnits, UNITS } from './units.ts'
 
 export const closesKey = 'partner_id, account_mode, currency, quarter'
 export const lists = 'numbers, closed_at, stake, pnl, markup, markup_unknown'
+const units = 'stake_units, pnl_units, markup_units'
 
 // Of closes of a trader in one instant too there is one order.
 const order = 'order by number, closed_at, stake, pnl, markup'
 
+/** The amounts of a list in units, null where one of them cannot be: a row of the lists of a table named so. */
+export const unitsOf = (list: string): string => `
+     select ${['stake', 'pnl', 'markup']
+       .map(
+         amount =>
+           `case when every(${amount} is null or ${isInUnits(amount)}) then array_agg(case when ${isInUnits(amount)} then (${amount} * ${UNITS})::bigint end order by place) end as ${amount}_units`
+       )
+       .join(', ')}
+       from unnest(${list}.stake, ${list}.pnl, ${list}.markup) with ordinality u (stake, pnl, markup, place)`
+
 /** Rows of analytics_closes, from `closed (partner_id, trader_id, closed_at, …)`. */
 export const closesOfClosed = `
-  select ${closesKey}, sorted.*
+  select ${closesKey}, sorted.*, units.*
     -- Grouped first: sorting all by the whole key took most of the time.
     from (select c.partner_id, c.account_mode, c.currency, ${quarterOf('c.closed_at')} as quarter, array_agg(t.number) as n, array_agg(c.closed_at) as c,
                  array_agg(c.stake) as s, array_agg(c.pnl) as p, array_agg(case when c.markup_unknown = 0 then c.markup end) as m
@@ -20,7 +33,8 @@ export const closesOfClosed = `
    cross join lateral (
      select array_agg(number ${order}) as numbers, array_agg(closed_at ${order}) as closed_at, array_agg(stake ${order}) as stake,
             array_agg(pnl ${order}) as pnl, array_agg(markup ${order}) as markup, (count(*) - count(markup))::int as markup_unknown
-       from unnest(n, c, s, p, m) u (number, closed_at, stake, pnl, markup)) sorted`
+       from unnest(n, c, s, p, m) u (number, closed_at, stake, pnl, markup)) sorted
+   cross join lateral (${unitsOf('sorted')}) units`
 
 /**
  * Lists what was closed since the last time, at most `stepSeconds` of it, and what is marked as late anew; returns whether there is
@@ -57,7 +71,7 @@ async function addNew(
          select o.* from partners p
           cross join ${closedContractsOf('p.id', 'closed_at >= :from::timestamptz and closed_at < :until::timestamptz')}
        )
-       insert into analytics_closes (${closesKey}, ${lists}) ${closesOfClosed}`,
+       insert into analytics_closes (${closesKey}, ${lists}, ${units}) ${closesOfClosed}`,
       { from, until }
     )
     await rows(trx, 'update analytics_closes_until set until = :until::timestamptz', { until })
@@ -78,21 +92,27 @@ async function addLate(db: Db, { limit, memory }: { limit: number; memory: strin
     const touched = JSON.stringify(taken)
     const listed = `(select "partnerId" collate "C" as partner_id, quarter
                        from jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, quarter timestamptz)) l`
-    await rows(
-      trx,
-      `delete from analytics_closes c using ${listed} where c.partner_id = l.partner_id and c.account_mode in ('REAL', 'DEMO') and c.quarter = l.quarter`,
-      { touched }
-    )
+    // Replaced in one statement: a list that is written is held against the one before it, by the trigger that changes the running totals.
     await rows(
       trx,
       `with closed as (
          select o.* from ${listed}
           cross join ${closedContractsOf('l.partner_id', `closed_at >= l.quarter and closed_at < l.quarter + interval '15 minutes'`)}
           where l.quarter < :until::timestamptz
+       ), written as (
+         insert into analytics_closes (${closesKey}, ${lists}, ${units}) ${closesOfClosed}
+         on conflict (${closesKey}) do update set ${`${lists}, ${units}`
+           .split(', ')
+           .map(list => `${list} = excluded.${list}`)
+           .join(', ')}
+         returning ${closesKey}
        )
-       insert into analytics_closes (${closesKey}, ${lists}) ${closesOfClosed}`,
+       delete from analytics_closes c using ${listed}
+        where c.partner_id = l.partner_id and c.account_mode in ('REAL', 'DEMO') and c.quarter = l.quarter
+          and (c.partner_id, c.account_mode, c.currency, c.quarter) not in (select ${closesKey} from written)`,
       { touched, until }
     )
+    await takeBackChanged(trx)
     return taken.length === limit
   })
 }

@@ -23,7 +23,6 @@ export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
             greatest(0, extract(epoch from now() - least(greatest(u.until, u.since), greatest(l.until, l.since))))::float8 as "overdueSeconds",
             (select count(*)::int from (select from analytics_late_quarters limit 10000) l)
               + (select count(*)::int from (select from analytics_late_days limit 10000) l)
-              + (select count(*)::int from (select from analytics_late_totals limit 10000) l)
               + (select count(*)::int from (select from analytics_late_closes limit 10000) l) as late,
             c.checked_at as "checkedAt", c.differences
        from analytics_until u cross join analytics_closes_until l left join analytics_checks c on true`

@@ -6,15 +6,13 @@ import { addUpCloses } from './closes.ts'
 import { closedContractsOf, contractsOf, ORIGIN, quarterOf } from './contracts.ts'
 import { addUpDayTraders } from './day-traders.ts'
 import { ENDED, holdUntil, reachesTooFar, takeLate } from './late.ts'
-import { addUpTotals, beginTotals, takeBackTotals } from './totals.ts'
+import { addSteps, takeBackSteps } from './steps.ts'
 
 // A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many late entries.
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
 const LATE_DAY_TRADERS = 16
-// Each brings along the days since.
-const LATE_TOTALS = 256
 // The contracts of a day are hashed several times; with the server's default the half of them goes to disk. By the planner's guess of how long
 // lists of traders are, it would sort by keys of many columns instead.
 const MEMORY = `set local work_mem = '64MB'; set local enable_sort = off`
@@ -85,19 +83,23 @@ const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
 /**
  * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
- * is more of either. One caller at a time works. A step is a day by default; `halvings` makes it smaller. `busy` is the number of
- * traders of a day by which running totals begin.
+ * is more of either. One caller at a time works. It goes on by a day by default; `halvings` makes it smaller. `spacing` is the fewest contracts
+ * between two steps of running totals.
  */
 export async function addUpAnalytics(
   db: Db,
-  { halvings = 0, stepSeconds = STEP_SECONDS, busy }: { halvings?: number; stepSeconds?: number; busy?: number } = {}
+  {
+    halvings = 0,
+    stepSeconds = STEP_SECONDS,
+    spacing
+  }: { halvings?: number; stepSeconds?: number; spacing?: number } = {}
 ): Promise<boolean> {
   const seconds = Math.max(900, stepSeconds / 2 ** halvings)
   const limited = (limit: number) => Math.ceil(limit / 2 ** halvings)
   // Each in a transaction of its own: what takes too long does not keep the others from going on. What has a high-water mark of its own, or
-  // is made from days that were added up before, goes on beside the sums.
+  // is made from that, goes on beside the sums.
   const inTurn = async () => {
-    const behind = await addNew(db, { stepSeconds: seconds, busy })
+    const behind = await addNew(db, { stepSeconds: seconds })
     const quarters = await addUpLateQuarters(db, limited(LATE_QUARTERS))
     const days = await addUpLateDays(db, limited(LATE_DAYS))
     // Readers do without these, so the sums come first.
@@ -111,8 +113,8 @@ export async function addUpAnalytics(
       ended: ENDED,
       memory: MEMORY
     })
-    const totals = await addUpTotals(db, { limit: limited(LATE_TOTALS) })
-    return closes || totals
+    const steps = await addSteps(db, { spacing })
+    return closes || steps
   }
   await takeBack(db)
   const ends = await Promise.allSettled([inTurn(), beside()])
@@ -129,6 +131,7 @@ async function takeBack(db: Db): Promise<void> {
         where ${reachesTooFar('greatest(u.until, c.until)')} for update skip locked`
     )
     if (!held) return
+    await takeBackSteps(trx, { after: `${held.day}T00:00:00Z` })
     for (const statement of [
       `delete from analytics_quarters q using partners p where q.partner_id = p.id and ${allKeys} and q.quarter >= ${dayStart(':day::date')}`,
       `delete from analytics_days d using partners p where d.partner_id = p.id and ${allKeys} and d.day >= :day::date`,
@@ -139,15 +142,11 @@ async function takeBack(db: Db): Promise<void> {
       `update analytics_closes_until set until = least(until, ${dayStart(':day::date')})`
     ])
       await rows(trx, statement, held)
-    await takeBackTotals(trx, held.day)
   })
 }
 
 /** The rows and the point up to which they reach are written in one transaction, so that each order counts once. */
-async function addNew(
-  db: Db,
-  { stepSeconds, busy }: { stepSeconds: number; busy?: number | undefined }
-): Promise<boolean> {
+async function addNew(db: Db, { stepSeconds }: { stepSeconds: number }): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(MEMORY)
     // The lock is taken by a statement of its own, so that the next one sees what its last holder wrote.
@@ -196,7 +195,6 @@ async function addNew(
        ${span.wholeDays ? '' : ADDED_TO_DAY}`,
       { from, until }
     )
-    await beginTotals(trx, { from, until, busy })
     await rows(trx, 'update analytics_until set until = :until::timestamptz', { until })
     return span.more
   })

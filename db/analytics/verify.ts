@@ -1,17 +1,17 @@
 // Whether the sums of analytics are those of the orders: computed anew from all of them, in one snapshot.
 import { type Db, rows } from '../postgres/connection.ts'
-import { closesKey, closesOfClosed, lists } from './closes.ts'
+import { closesKey, closesOfClosed, lists, unitsOf } from './closes.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
 import { dayTradersKey, dayTradersValues, tradersOfDays } from './day-traders.ts'
+import { growthOfSteps, takeBackSteps } from './steps.ts'
 import { facts, quartersOfBought, sumsOfFacts, traderDaysOfClosed } from './sums.ts'
-import { growthOfTotals } from './totals.ts'
 
 /** Something that is added up and differs from its orders. */
 export interface Difference {
   partnerId: string
   /**
-   * 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts, 'total' what a running total grew by, 'closes'
-   * a list of closed contracts, 'dayTraders' the traders of a day by their first and last quarters.
+   * 'quarter' and 'day' are sums of purchases, 'traderDay' those of a trader's closed contracts, 'total' what a running total grew by
+   * up to a step, 'closes' a list of closed contracts, 'dayTraders' the traders of a day by their first and last quarters.
    */
   what: 'quarter' | 'day' | 'traderDay' | 'total' | 'closes' | 'dayTraders'
   /** Its start, ISO 8601. */
@@ -150,19 +150,13 @@ const differing = (
     },
     {
       what: 'total',
-      key: traderKey,
+      key: 'partner_id, account_mode, currency, quarter, trader_id',
       values: 'trades, stake, pnl, markup, markup_unknown, last_at',
-      sets: `stored as (
-           select t.*
-             from requested cross join span cross join lateral (${growthOfTotals('requested.id', 'span.first_day', 'span.last_day')}) t
-         ), computed as (
-           select d.*
-             from analytics_trader_days d join analytics_total_groups g using (partner_id, account_mode, currency) cross join span
-            where partner_id in (select id from requested) and day between first_day and last_day and day >= g.since and day < g.until
-         )`,
-      at: startOfDay,
-      late: `(partner_id, day, trader_id) in
-               (select partner_id, day, trader_id from analytics_late_totals union all select partner_id, day, trader_id from analytics_late_days)`
+      sets: `${growthOfSteps('requested', "quarter > (select f from span) and first < (select (last_day + 1)::timestamp at time zone 'UTC' from span)")},
+         stored as (select * from of_steps), computed as (select * from of_lists)`,
+      at: 'w.quarter',
+      // Lists and what is kept beside totals change together.
+      late: 'false'
     },
     {
       what: 'dayTraders',
@@ -181,13 +175,15 @@ const differing = (
     {
       what: 'closes',
       key: closesKey,
-      values: lists,
+      values: `${lists}, units_agree`,
       sets: `listed as materialized (
            select f, least((last_day + 1)::timestamp at time zone 'UTC', c.until) as t from span cross join analytics_closes_until c
          ), closed as (
            select o.* from requested cross join listed cross join ${closedContractsOf('requested.id', 'closed_at >= f and closed_at < listed.t')}
-         ), computed as (${closesOfClosed}), stored as (
-           select c.* from analytics_closes c cross join listed
+         ), computed as (select *, true as units_agree from (${closesOfClosed}) c), stored as (
+           -- Of lists that the version before wrote there are none.
+           select c.*, ${['stake', 'pnl', 'markup'].map(amount => `coalesce(c.${amount}_units = u.${amount}_units, c.${amount}_units is null)`).join(' and ')} as units_agree
+             from analytics_closes c cross join listed cross join lateral (${unitsOf('c')}) u
             where c.partner_id in (select id from requested) and c.quarter >= f and c.quarter < listed.t
          )`,
       at: 'w.quarter',
@@ -196,7 +192,7 @@ const differing = (
   ] satisfies Comparison[]
 ).map(differencesOf)
 
-/** Marks what differs as late, so that it is added up anew from the orders. */
+/** Marks what differs as late, or takes it back, so that it is added up anew from the orders. */
 export async function markDifferences(trx: Db, differences: Difference[]): Promise<void> {
   const marks = JSON.stringify(
     differences.map(({ partnerId, what, at, traderId }) => ({ partnerId, what, at, traderId }))
@@ -215,11 +211,6 @@ export async function markDifferences(trx: Db, differences: Difference[]): Promi
   )
   await rows(
     trx,
-    `insert into analytics_late_totals select distinct "partnerId", "traderId", (at at time zone 'UTC')::date from ${listed} where what in ('traderDay', 'total')`,
-    { marks }
-  )
-  await rows(
-    trx,
     `insert into analytics_late_closes select distinct "partnerId", at from ${listed} where what = 'closes'`,
     { marks }
   )
@@ -228,4 +219,6 @@ export async function markDifferences(trx: Db, differences: Difference[]): Promi
     `insert into analytics_late_day_traders select distinct "partnerId", (at at time zone 'UTC')::date from ${listed} where what = 'dayTraders'`,
     { marks }
   )
+  for (const { partnerId, at } of differences.filter(({ what }) => what === 'total'))
+    await takeBackSteps(trx, { after: new Date(Date.parse(at) - 1000).toISOString(), partnerId })
 }

@@ -81,6 +81,7 @@ export const migrations: readonly string[] = [
   '0099_stopped_follows',
   '0105_dropped_until',
   '0106_audit_targets',
+  '0110_steps_of_totals',
   '0120_earnings_entries'
 ]
 

@@ -5,6 +5,6 @@ import { openDatabase } from '../../db/postgres/connection.ts'
 
 const db = openDatabase({ url: process.env.DATABASE_URL as string, pool: 2, name: 'adder' })
 for (;;) {
-  const more = await addUpAnalytics(db, { halvings: Math.floor(Math.random() * 4), busy: 3 })
+  const more = await addUpAnalytics(db, { halvings: Math.floor(Math.random() * 4), spacing: 20 })
   if (!more) await pause(20)
 }

@@ -31,7 +31,6 @@ await db.raw('update analytics_closes_until set until = u.until from analytics_u
 await db.raw('delete from analytics_late_quarters')
 await db.raw('delete from analytics_late_days')
 await db.raw('delete from analytics_late_closes')
-await db.raw('delete from analytics_late_totals')
 
 const adders: ChildProcess[] = []
 const startAdder = () =>

@@ -1,4 +1,5 @@
 // The orders over which analytics are measured: bought and closed evenly over 91 days by traders that take turns at random.
+import { takeBackSteps } from '../../db/analytics/steps.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 
 export const ORDERS = Number(process.env.BENCH_ORDERS ?? 1_000_000)
@@ -38,15 +39,16 @@ export async function fill(db: Db, partnerId: string): Promise<boolean> {
 /** As if nothing that was bought or closed in the last `days` days had ever been added up. */
 export async function forget(db: Db, days: number): Promise<void> {
   const first = `date_bin('1 day', now() - interval '${days} days', timestamptz '2000-01-01 00:00+00')`
+  const [found] = await rows<{ first: string }>(db, `select (${first})::text as first`)
+  await db.transaction(trx => takeBackSteps(trx, { after: (found as { first: string }).first }))
   await long(db, `delete from analytics_quarters where quarter >= ${first}`)
   await long(db, `delete from analytics_closes where quarter >= ${first}`)
-  for (const table of ['days', 'day_traders', 'trader_days', 'totals'])
+  for (const table of ['days', 'day_traders', 'trader_days'])
     await long(db, `delete from analytics_${table} where day >= (${first} at time zone 'UTC')::date`)
-  await long(db, `update analytics_total_groups set until = least(until, (${first} at time zone 'UTC')::date)`)
   await long(db, `update analytics_until set until = ${first}`)
   await long(db, `update analytics_closes_until set until = ${first}`)
   await db.raw(
-    'vacuum analyze analytics_quarters, analytics_closes, analytics_days, analytics_day_traders, analytics_trader_days, analytics_totals'
+    'vacuum analyze analytics_quarters, analytics_closes, analytics_days, analytics_day_traders, analytics_trader_days, analytics_step_totals'
   )
 }
 

@@ -45,7 +45,7 @@ async function adding(db: Db): Promise<void> {
   ]
   const addedMs = await timed(() => addUpAll(db))
   await db.raw(
-    'vacuum analyze analytics_quarters, analytics_days, analytics_day_traders, analytics_trader_days, analytics_closes, analytics_total_chunks, analytics_totals'
+    'vacuum analyze analytics_quarters, analytics_days, analytics_day_traders, analytics_trader_days, analytics_closes, analytics_steps, analytics_step_chunks, analytics_step_totals'
   )
   const [{ orders }] = (await rows<{ orders: number }>(
     db,

@@ -255,13 +255,7 @@ adding('sees an order that was open and closes with an old date, and a result th
 
 adding('marks what changed late from the age on that is relied on, and nothing younger', async () => {
   const trader = traders[0] as TestTrader
-  const late = [
-    'trader_days_late',
-    'analytics_late_quarters',
-    'analytics_late_closes',
-    'analytics_late_days',
-    'analytics_late_totals'
-  ]
+  const late = ['trader_days_late', 'analytics_late_quarters', 'analytics_late_closes', 'analytics_late_days']
   const marked = async (age: string) => {
     const trx = await db.transaction()
     for (const table of late) await trx(table).delete()
