@@ -5,7 +5,7 @@ import { UNIT, UNITS } from './units.ts'
 
 /** Traders of a chunk. */
 const CHUNK = 4096
-/** The next step follows after a quarter as many contracts as there are traders, and no fewer than these. */
+/** The next step follows after a fourth as many contracts as there are traders, and no fewer than these. */
 const SPACING = 5000
 const AT_ONCE = 8
 

@@ -281,6 +281,30 @@ export async function insertRandomOrders(
   )
 }
 
+/** As if nothing that was opened or closed since had ever been added up, and nothing been marked. */
+export async function forgetSums(db: Db, since: string): Promise<void> {
+  await db.raw(
+    `update analytics_until set until = date_bin('1 day', now() - interval '${since}', timestamptz '2000-01-01 00:00+00')`
+  )
+  await db.raw('update analytics_closes_until set until = u.until from analytics_until u')
+  for (const table of [
+    'closes',
+    'late_closes',
+    'quarters',
+    'days',
+    'trader_days',
+    'late_quarters',
+    'late_days',
+    'steps',
+    'step_groups',
+    'step_places',
+    'step_chunks',
+    'step_totals',
+    'step_changes'
+  ])
+    await db.raw(`delete from analytics_${table}`)
+}
+
 /** What happens to orders late: some close, long ago or now, of some the markup becomes known, some are corrected. */
 export async function changeOrders(
   db: Db,
