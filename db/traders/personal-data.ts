@@ -112,6 +112,7 @@ export const personalData: Record<string, TableDecision> = {
     why: 'Accounts are of partners; a creator’s share is in its bots and payouts.'
   },
   ledger_entries: { rows: null, becomes: 'keep', why: 'Books, only added to.' },
+  earnings_entries: { rows: null, becomes: 'keep', why: 'Books, only added to.' },
   ledger_transfers: {
     rows: null,
     becomes: 'keep',
