@@ -24,11 +24,20 @@ export interface Window {
   currency: string | null
 }
 
+// Midnight may come twice or never: the first instant at which clocks show the local time of a row `l (local, at)`, or a later one. `at` is
+// what PostgreSQL takes for it.
+const firstInstant = `case when (l.at - interval '3 hours') at time zone :timezone = l.local - interval '3 hours' then l.at
+                           else (select min(c.at) from generate_series(0, 12) k
+                                  cross join lateral (select l.at - k * interval '15 minutes' as at) c
+                                  where c.at at time zone :timezone >= l.local) end`
+
 /** When the first of `days` whole days begins by the clocks of the zone, today being the last of them. */
 export async function beginningOfDays(db: Db, { timezone, days }: { timezone: string; days: number }): Promise<Date> {
   const [first] = await rows<{ at: Date }>(
     db,
-    `select (date_trunc('day', now() at time zone :timezone) - :before * interval '1 day') at time zone :timezone as at`,
+    `select ${firstInstant} as at
+       from (select local, local at time zone :timezone as at
+               from (select date_trunc('day', now() at time zone :timezone) - :before * interval '1 day' as local) d) l`,
     { timezone, before: days - 1 }
   )
   return (first as { at: Date }).at
@@ -89,8 +98,7 @@ export function refuseTooMany(found: unknown[]): void {
     )
 }
 
-// Midnight may come twice or never, and an hour may last 90 minutes. A day begins with the first instant at which clocks show it;
-// an hour with each instant at which they show a full one.
+// An hour may last 90 minutes, and begins with each instant at which clocks show a full one; a day begins with the first at which they show it.
 const beginnings: Record<Interval, string> = {
   hour: `select q as at from generate_series(date_bin('15 minutes', f, ${ORIGIN}), t, '15 minutes') q
           where extract(minute from q at time zone :timezone) = 0`,
@@ -100,10 +108,7 @@ const beginnings: Record<Interval, string> = {
 }
 
 function localBeginnings(interval: string): string {
-  return `select case when (l.at - interval '3 hours') at time zone :timezone = l.local - interval '3 hours' then l.at
-                      else (select min(c.at) from generate_series(0, 12) k
-                             cross join lateral (select l.at - k * interval '15 minutes' as at) c
-                             where c.at at time zone :timezone >= l.local) end as at
+  return `select ${firstInstant} as at
             from (select local, local at time zone :timezone as at
                     from generate_series(date_trunc('${interval}', f at time zone :timezone), t at time zone :timezone, '1 ${interval}') local) l`
 }

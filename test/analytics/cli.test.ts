@@ -75,6 +75,28 @@ analytics(
   }
 )
 
+analytics(
+  'begins the first day with the first of its two midnights, where clocks are set back from one to the other',
+  async () => {
+    const timezone = 'America/Havana'
+    const [found] = await rows<{ at: Date; days: number }>(
+      db,
+      `select at, (now() at time zone :timezone)::date - (at at time zone :timezone)::date + 1 as days
+       from generate_series(date_trunc('hour', now()) - interval '400 days', now(), '1 hour') at
+      where at at time zone :timezone = (at + interval '1 hour') at time zone :timezone
+        and extract(hour from at at time zone :timezone) = 0
+      order by at desc limit 1`,
+      { timezone }
+    )
+    const { at, days } = found as { at: Date; days: number }
+    const other = await harness.makePartner()
+    await insertOrderRows(db, await other.makeTrader(), { at: new Date(at.getTime() + HOUR_MS / 2), count: 1 })
+    const named = ['--partner', other.partnerId, '--mode', 'DEMO', '--timezone', timezone, '--days', String(days)]
+    const { json, stderr } = await operator(harness.env, 'analytics', ...named, '--json')
+    assert.equal([json.data.length, json.data[0].contracts], [days, 1], stderr)
+  }
+)
+
 analytics('draws amounts of coins with their decimals', () => {
   const sums = { contracts: 2, traders: 1, stake: 0.0000217, payout: 0, markup: 0.0000004, markupUnknown: 0 }
   const drawn = drawDays({
@@ -89,7 +111,8 @@ analytics('draws amounts of coins with their decimals', () => {
 })
 
 analytics('says that the database lacks a time zone', async () => {
-  const { exitCode, stderr } = await operator(harness.env, 'analytics', '--timezone', 'US/Pacific-New')
+  const of = ['--partner', partner.partnerId]
+  const { exitCode, stderr } = await operator(harness.env, 'analytics', ...of, '--timezone', 'US/Pacific-New')
   assert.is(exitCode, 2)
   assert.match(stderr, /--timezone .*database.*US\/Pacific-New/)
 })
