@@ -255,6 +255,7 @@ create table analytics_trader_days (
   last_at timestamp with time zone not null,
   constraint analytics_trader_days_pkey PRIMARY KEY (partner_id, day, account_mode, currency, trader_id)
 );
+CREATE INDEX analytics_trader_days_of_trader ON analytics_trader_days USING btree (trader_id, day);
 
 create table analytics_until (
   single boolean default true not null,

@@ -269,13 +269,13 @@ const sumsOfPage = `fringe_lists as materialized (
         where numbers[before + 1] = number and closed_at[i] >= start and closed_at[i] < stop
      ), summed as (
        select trader_id, ${sums}
-         from (select d.*
-                 from span cross join generate_series(0, w2 - w1 - 1) k cross join modes m
-                -- Those of a day in one walk along the index.
-                cross join lateral (select trader_id, ${facts} from analytics_trader_days o
-                                     where o.partner_id = :partnerId and o.day = w1 + k and o.account_mode = m.mode collate "C"
-                                       and o.currency = :currency collate "C" and o.trader_id = any(array(select trader_id from page)) offset 0) d
-                where (w1 + k, d.trader_id) not in (select day, trader_id from late)
+         from (select d.trader_id, ${facts}
+                 from span cross join page p cross join modes m
+                -- Those of a trader in one walk along the index.
+                cross join lateral (select trader_id, day, ${facts} from analytics_trader_days o
+                                     where o.partner_id = :partnerId and o.trader_id = p.trader_id and o.day >= w1 and o.day < w2
+                                       and o.account_mode = m.mode collate "C" and o.currency = :currency collate "C" offset 0) d
+                where (d.day, d.trader_id) not in (select day, trader_id from late)
                union all
                select o.trader_id, 1, o.won, o.stake, o.payout, o.pnl, o.markup, o.markup_unknown, o.copied, o.closed_at, o.closed_at
                  from hits h cross join ${closedContractsOf(':partnerId', 'closed_at = h.at')}

@@ -82,6 +82,7 @@ export const migrations: readonly string[] = [
   '0105_dropped_until',
   '0106_audit_targets',
   '0110_steps_of_totals',
+  '0111_days_of_a_trader',
   '0120_earnings_entries'
 ]
 

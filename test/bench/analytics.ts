@@ -17,12 +17,13 @@ const DAY_MS = 86_400_000
 
 /** The part `analytics` of the benchmark. `seconds` is the length of the load that an order's cost is compared with. */
 export async function analytics(seconds: number): Promise<void> {
-  const stage = await setStage([], 'v3', { keepIn: process.env.BENCH_DATA })
+  const { BENCH_BUFFERS: buffers, BENCH_DATA: keepIn } = process.env
+  const stage = await setStage([], 'v3', { keepIn, settings: buffers ? { shared_buffers: buffers } : {} })
   // Without the service's bound on statements.
   const db = openDatabase({ url: stage.url, pool: 4, name: 'bench', limits: null })
   const { address } = await stage.startApi()
   await fill(db, stage.partnerId)
-  if (process.env.BENCH_DATA) await forgetPlaced(db)
+  if (keepIn) await forgetPlaced(db)
   if (runs('adding')) await adding(db)
   else await addUpAll(db)
   if (runs('reads')) await reads(stage, address)
