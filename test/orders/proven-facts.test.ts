@@ -340,16 +340,24 @@ for (const fact of facts.filter(({ me }) => me))
 
 const meanwhile = suite('an order that is about to be stored')
 
-/** Waits until statements of the api that store orders wait for a lock. */
-const blocked = (statements: number) =>
-  until(`${statements} orders that wait`, async () => {
+/** Waits until the statements of the api that store these orders wait for a lock. Throws where one ends before. */
+async function blocked(placing: Promise<FactResponse>[]): Promise<void> {
+  const ended: string[] = []
+  for (const each of placing)
+    each.then(
+      ({ status, body }) => ended.push(`${status} ${JSON.stringify(body)}`),
+      (error: unknown) => ended.push(String(error))
+    )
+  await until(`${placing.length} orders that wait`, async () => {
     const [found] = await rows<{ count: number }>(
       db,
       `select count(*) from pg_stat_activity where datname = current_database() and application_name = 'service-api'
           and wait_event_type = 'Lock' and query like 'with callers as materialized%found as materialized%'`
     )
-    return found?.count === statements
+    if (ended.length > 0) throw new Error(`ended before it waited: ${ended.join(', ')}`)
+    return found?.count === placing.length
   })
+}
 
 for (const fact of facts)
   meanwhile(`goes by it when ${fact.name}`, () =>
@@ -360,7 +368,7 @@ for (const fact of facts)
       await trx.raw('lock table orders in share row exclusive mode')
       await fact.change(trx, subject)
       const placing = [place(one, subject), place(other, subject)]
-      await blocked(2).finally(() => trx.commit())
+      await blocked(placing).finally(() => trx.commit())
       await judge(fact, subject, { placed: await Promise.all(placing), known: 1 })
     })
   )
@@ -371,7 +379,7 @@ meanwhile('waits for the end of the erasure of its trader, and is not stored', a
   const trx = await db.transaction()
   await eraseTrader(trx, vault, subject.traderId)
   const placing = place(one, subject)
-  await blocked(1).finally(() => trx.commit())
+  await blocked([placing]).finally(() => trx.commit())
   const { body } = await placing
   assert.is(body.error, 'TRADER_NOT_FOUND')
   assert.is((await ordersOf(subject)).length, 1)

@@ -212,7 +212,7 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
     const paid = db.transaction(trx =>
       pay(trx, { partnerId: side.partnerId, amountUsd: '1', reason: 'a test', prices: config.planPrices })
     )
-    assert.match(String(await paid.catch((error: unknown) => error)), /There is no partner/)
+    assert.match(String(await paid.catch((error: unknown) => error)), /test side of/)
   }
 })
 
