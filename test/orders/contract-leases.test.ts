@@ -275,7 +275,7 @@ watching('is left to others while the broker cannot be reached from here, and ta
   const port = await freePort()
   const config = { ...harness.services.config, brokerUrl: `ws://127.0.0.1:${port}/websockets/v3` }
   const brokers = openBrokers(config, log)
-  // A worker without its loops: it takes over when it is told to.
+  // A worker without its loops: it takes over where the test has it do so.
   const services: WorkerServices = {
     ...harness.services,
     ...{ config, brokers, clock: systemClock, changes: openSignal(), worker: 'cut off' }
