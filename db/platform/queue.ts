@@ -67,7 +67,7 @@ export async function openQueue(options: {
   log: Log
   pool?: number
 }): Promise<Queue> {
-  // Loaded here, since the commands of the operator's tool that open no queue start without it in two thirds of the time.
+  // Loaded here: the commands of the operator's tool that open no queue need not spend some 20 ms of CPU on it at their start.
   const { PgBoss, fromKnex } = await import('pg-boss')
   const working = options.role === 'worker'
   const boss = new PgBoss({
