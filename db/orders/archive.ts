@@ -2,6 +2,7 @@
 // what is in neither table at two successive reads is nowhere: a lookup reads `orders` first, and the archive when the order
 // is not there. A list reads both in one statement.
 import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
+import { timeOfOrderId } from '../../schemas/fields/ids.ts'
 import { among, type Db, listing, rows } from '../postgres/connection.ts'
 
 /** Orders, archived or not, as a relation of SQL. In one statement, and so in one snapshot, each order is there once. */
@@ -20,9 +21,31 @@ export const orderName = (partner: string, clientOrderId: string): string => `or
 export const isArchived = (partner: string, clientOrderId: string): string =>
   `coalesce((select true from archived_names n where n.name = ${orderName(partner, clientOrderId)} limit 1), false)`
 
-/** Of these orders, those that are archived, with these columns. */
-export function findArchived<Row>(db: Db, ids: string[], columns = '*'): Promise<Row[]> {
-  return rows<Row>(db, `select ${columns} from orders_archive where id = ${among('ids')}`, { ids })
+/**
+ * Of these orders, those that are archived, with these columns; `id` must be one. They are looked for in the months of their ids first:
+ * planning a statement over 61 months takes 13 ms, 250 ms on a connection's first. Where clocks were wrong an order is in another one.
+ */
+export async function findArchived<Row extends { id: string }>(db: Db, ids: string[], columns = '*'): Promise<Row[]> {
+  const times = ids.flatMap(id => timeOfOrderId(id) ?? [])
+  const near =
+    times.length === 0
+      ? []
+      : await rows<Row>(
+          db,
+          `select ${columns} from orders_archive where id = ${among('ids')} and created_at >= :from and created_at < :to`,
+          {
+            ids,
+            from: new Date(Math.min(...times) - CLOCK_SLACK_MS),
+            to: new Date(Math.max(...times) + CLOCK_SLACK_MS)
+          }
+        )
+  const found = new Set(near.map(({ id }) => id))
+  const missing = ids.filter(id => !found.has(id))
+  if (missing.length === 0) return near
+  return [
+    ...near,
+    ...(await rows<Row>(db, `select ${columns} from orders_archive where id = ${among('ids')}`, { ids: missing }))
+  ]
 }
 
 /** An order that a clientOrderId named before it was archived. */

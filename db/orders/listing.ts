@@ -88,38 +88,50 @@ async function pageOfBoth<Row extends ListedOrder>(db: Db, reading: PageReading)
   const isAbove = (newest: number): boolean => oldest !== undefined && oldest.getTime() > newest
   if (isAbove(neverArchivedFrom())) return live
   // Read after the live orders: what has moved in between was among them.
-  const newest = await newestArchived(db, filter)
-  if (newest === undefined || isAbove(newest)) return live
-  return pageOf<Row>(db.from(withArchived(db, filter)), reading)
+  const archived = await findNewest(db, filter)
+  if (archived === undefined || isAbove(archived.newest)) return live
+  return pageOf<Row>(db.from(withArchived(db, filter, archived)), reading)
 }
 
-/** When the newest archived order that a filter may find was created, ms since 1970; undefined where there is none. */
-async function newestArchived(db: Db, filter: OrderFilter): Promise<number | undefined> {
+/** What is known of the archived orders that a filter may find. */
+interface Archived {
+  /** When the newest of them was created, ms since 1970. */
+  newest: number
+  /** The only one of the partner's clientOrderId. */
+  named?: { id: string; createdAt: string }
+}
+
+/** Undefined where the filter finds no archived order. */
+async function findNewest(db: Db, filter: OrderFilter): Promise<Archived | undefined> {
   const { partnerId, traderExternalId, clientOrderId } = filter
-  if (partnerId === undefined) return neverArchivedFrom()
-  const [found] = await rows<{ newest: Date | null }>(
+  if (partnerId === undefined) return { newest: neverArchivedFrom() }
+  const [found] = await rows<{ newest: Date | null; id: string; createdAt: string }>(
     db,
     clientOrderId !== undefined
-      ? `select created_at as newest from archived_names where name = ${orderName(':partnerId', ':clientOrderId')}`
+      ? `select created_at as newest, order_id as id, created_at::text as "createdAt" from archived_names
+          where name = ${orderName(':partnerId', ':clientOrderId')}`
       : traderExternalId !== undefined
         ? `select a.newest from traders t join archived_traders a on a.trader_id = t.id
             where t.partner_id = :partnerId and t.external_id = :traderExternalId`
         : 'select max(newest) as newest from archived_traders where partner_id = :partnerId',
     { partnerId, traderExternalId, clientOrderId }
   )
-  // A Date has lost what created_at has below the millisecond.
-  return found?.newest ? found.newest.getTime() + 1 : undefined
+  if (!found?.newest) return undefined
+  return {
+    // A Date has lost what created_at has below the millisecond.
+    newest: found.newest.getTime() + 1,
+    ...(clientOrderId !== undefined ? { named: { id: found.id, createdAt: found.createdAt } } : {})
+  }
 }
 
-/** Live and archived orders as a table to select from. The archive finds a clientOrderId by its name. */
-function withArchived(db: Db, { partnerId, clientOrderId }: OrderFilter): Knex.Raw {
+/** Live and archived orders as a table to select from. The archive finds a clientOrderId by its name, and reads one month for it. */
+function withArchived(db: Db, { clientOrderId }: OrderFilter, { named }: Archived): Knex.Raw {
   if (clientOrderId === undefined) return db.raw(`${allOrders} as orders`)
-  const named = partnerId
-    ? `id = (select order_id from archived_names where name = ${orderName(':partnerId', ':clientOrderId')})`
+  const those = named
+    ? 'id = :id and created_at = :createdAt::timestamptz'
     : `id in (select n.order_id from partners p join archived_names n on n.name = ${orderName('p.id', ':clientOrderId')})`
-  return db.raw(`(select * from orders union all select * from orders_archive where ${named}) as orders`, {
-    ...(partnerId ? { partnerId } : {}),
-    clientOrderId
+  return db.raw(`(select * from orders union all select * from orders_archive where ${those}) as orders`, {
+    ...(named ?? { clientOrderId })
   })
 }
 
@@ -133,6 +145,8 @@ async function pageOf<Row extends ListedOrder>(
   else ofAll(query, filter, position)
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
+  // The index of the archived ones; without it a page reads all orders of the partner for the few that failed.
+  if (filter.status === 'FAILED') query.where({ phase: 'failed' })
   if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
   if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
   if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)

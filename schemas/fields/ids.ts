@@ -36,10 +36,20 @@ export function newId(kind: IdKind): string {
   return typeid(prefixes[kind]).toString()
 }
 
+// The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
+const digits = '0123456789abcdefghjkmnpqrstvwxyz'
+
+/** When an order of this id was made, ms since 1970, by the clock of the process that made it; undefined for what is no such id. */
+export function timeOfOrderId(id: string): number | undefined {
+  const suffix = /^ord_([0-9a-hjkmnp-tv-z]{26})$/.exec(id)?.[1]
+  if (suffix === undefined) return undefined
+  let bits = 0n
+  for (const digit of suffix) bits = (bits << 5n) | BigInt(digits.indexOf(digit))
+  return Number(bits >> 80n)
+}
+
 /** The least id of an order that was made at `ms` since 1970. */
 export function orderIdAt(ms: number): string {
-  // The 26 characters behind the prefix are 128 bits in groups of five, the first 48 of them milliseconds.
-  const digits = '0123456789abcdefghjkmnpqrstvwxyz'
   let bits = BigInt(Math.max(0, Math.floor(ms))) << 80n
   let suffix = ''
   for (let i = 0; i < 26; i++) {

@@ -10,11 +10,13 @@ import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
 import { archiveOrders } from '../../db/orders/archiving.ts'
 import { listEntries } from '../../db/orders/listing.ts'
 import { markOpen } from '../../db/orders/placing.ts'
+import { findOrders } from '../../db/orders/reading.ts'
 import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { findNamedOrders } from '../../db/platform/named.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { closeAll, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { binaryOrder, DAY_MS, daysAgo, insertOldOrder, unbought } from '../support/old-orders.ts'
+import { rowsRead } from '../support/rows-read.ts'
 
 const harness = await openHarness({ env: { ORDER_TTL_MS: '300', SETTLE_WAIT_MS: '400' } })
 const { db } = harness.services
@@ -297,6 +299,56 @@ reading('are found by their orderId, clientOrderId and contract', async () => {
       [id]
     )
 })
+
+reading('that failed are listed without reading those that did not', async () => {
+  const partner = await harness.makePartner()
+  const trader = await partner.makeTrader()
+  for (let n = 0; n < 300; n++) await insertOldOrder(db, trader, { at: daysAgo(80) })
+  const failed = await insertOldOrder(db, trader, { at: daysAgo(90), ...unbought })
+  await move()
+  await db.raw('vacuum analyze orders_archive')
+  const read = await rowsRead(db, 'orders_archive', async trx => {
+    const filter = { partnerId: partner.partnerId, status: 'FAILED' as const, limit: 50 }
+    assert.equal(
+      (await listEntries(trx, filter)).orders.map(({ id }) => id),
+      [failed]
+    )
+  })
+  assert.ok(read < 20, `${read} rows were read`)
+})
+
+/** The months of the archive that `read` locks, which are those that its statements consider. */
+async function monthsOf(read: (trx: Db) => Promise<unknown>): Promise<string[]> {
+  return db.transaction(async trx => {
+    await read(trx)
+    const found = await rows<{ name: string }>(
+      trx,
+      `select c.relname as name from pg_locks l join pg_class c on c.oid = l.relation
+        where l.pid = pg_backend_pid() and c.relispartition and c.relkind = 'r' order by 1`
+    )
+    return found.map(({ name }) => name)
+  })
+}
+
+reading(
+  'are found by orderId and clientOrderId in their own month, and by id in any where clocks were wrong',
+  async () => {
+    const trader = await partner.makeTrader()
+    const at = new Date(`${daysAgo(120).toISOString().slice(0, 7)}-15T12:00:00Z`)
+    const clientOrderId = randomUUID()
+    const id = await insertOldOrder(db, trader, { at, clientOrderId })
+    const elsewhere = await insertOldOrder(db, trader, { at: daysAgo(200), created_at: at })
+    await insertOldOrder(db, trader, { at: daysAgo(200) })
+    await move()
+    const month = `orders_archive_${at.toISOString().slice(0, 7).replace('-', '')}`
+    const byId = (trx: Db, id: string) => findOrders(trx, [id])
+    assert.equal(await monthsOf(async trx => assert.is((await byId(trx, id))[0]?.id, id)), [month])
+    const filter = { partnerId: partner.partnerId, clientOrderId, limit: 2 }
+    const named = (trx: Db) => listEntries(trx, filter).then(({ orders }) => assert.is(orders[0]?.id, id))
+    assert.equal(await monthsOf(named), [month])
+    assert.is((await byId(db, elsewhere))[0]?.id, elsewhere)
+  }
+)
 
 reading('are in the sums of analytics, also when they are added up anew', async () => {
   const verify = () => findAnalyticsDifferences(db, { from: daysAgo(140), to: new Date() })
