@@ -36,17 +36,20 @@ interface OrderCandidate {
 export async function findNamedOrders(db: Db, name: string): Promise<OrderCandidate[]> {
   return rows<OrderCandidate>(
     db,
-    `select o.id as "orderId", o.partner_id as "partnerId", p.name as partner, o.client_order_id as "clientOrderId",
+    `with named as materialized (
+       select id from orders where id = :name
+       union select o.id from partners p
+         cross join lateral (select id from orders where partner_id = p.id and client_order_id = :name) o
+       union select n.order_id from partners p join archived_names n on n.name = ${orderName('p.id', ':name')}
+       union select o.id from partners p
+         cross join lateral (select id from orders where partner_id = p.id and broker_order_id = :name) o
+       union select id from orders_archive where broker_order_id = :name
+       union select id from orders_archive where id = :name)
+     select o.id as "orderId", o.partner_id as "partnerId", p.name as partner, o.client_order_id as "clientOrderId",
             o.broker_order_id as "brokerOrderId", o.account_id as "accountId", o.status, o.created_at as "createdAt"
-       from ${allOrders} o join partners p on p.id = o.partner_id
-      where o.id in (
-        select id from orders where id = :name
-        union select o.id from partners p
-          cross join lateral (select id from orders where partner_id = p.id and client_order_id = :name) o
-        union select n.order_id from partners p join archived_names n on n.name = ${orderName('p.id', ':name')}
-        union select o.id from partners p
-          cross join lateral (select id from orders where partner_id = p.id and broker_order_id = :name) o
-        union select id from orders_archive where broker_order_id = :name or id = :name)
+       -- One order after the other: joined to both tables, these are read whole.
+       from named cross join lateral (select * from ${allOrders} a where a.id = named.id limit 1) o
+       join partners p on p.id = o.partner_id
       order by o.id desc limit ${CANDIDATES}`,
     { name }
   )

@@ -300,10 +300,11 @@ reading('are found by their orderId, clientOrderId and contract', async () => {
     )
 })
 
-reading('that failed are listed without reading those that did not', async () => {
+reading('are listed where they failed, and found by any name, without reading the others', async () => {
   const partner = await harness.makePartner()
   const trader = await partner.makeTrader()
   for (let n = 0; n < 300; n++) await insertOldOrder(db, trader, { at: daysAgo(80) })
+  const bought = await insertOldOrder(db, trader, { at: daysAgo(80) })
   const failed = await insertOldOrder(db, trader, { at: daysAgo(90), ...unbought })
   await move()
   await db.raw('vacuum analyze orders_archive')
@@ -314,7 +315,14 @@ reading('that failed are listed without reading those that did not', async () =>
       [failed]
     )
   })
-  assert.ok(read < 20, `${read} rows were read`)
+  assert.ok(read < 20, `${read} rows were read for the list`)
+  const { client_order_id, broker_order_id } = await archived(bought)
+  for (const name of [failed, client_order_id, broker_order_id]) {
+    const read = await rowsRead(db, 'orders_archive', async trx => {
+      assert.is((await findNamedOrders(trx, name)).length, 1)
+    })
+    assert.ok(read < 60, `${read} rows were read for ${name}`)
+  }
 })
 
 /** The months of the archive that `read` locks, which are those that its statements consider. */
