@@ -1,10 +1,10 @@
 // The files of an export: written and synced to disk, and read again before what they hold is dropped.
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
-import { open, rm } from 'node:fs/promises'
 import { stringify } from 'csv-stringify/sync'
 import { ExportSum } from '../../db/orders/archive-months.ts'
 import { archivedColumns } from '../../db/orders/archiving.ts'
+import { type NewFile, openNewFile } from '../terminal/new-file.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 
 export interface ExportFile {
@@ -49,8 +49,7 @@ export async function writeExport(
   wanted: Pick<ExportFile, 'file' | 'format'>[]
 ): Promise<Export> {
   const sum = new ExportSum()
-  const targets: (ExportFile & { handle: Awaited<ReturnType<typeof open>>; digest: ReturnType<typeof createHash> })[] =
-    []
+  const targets: (ExportFile & { output: NewFile; digest: ReturnType<typeof createHash> })[] = []
   let header = true
   try {
     for (const { file, format } of wanted)
@@ -59,7 +58,7 @@ export async function writeExport(
         format,
         bytes: 0,
         sha256: '',
-        handle: await open(file, 'wx', 0o600),
+        output: await openNewFile(file),
         digest: createHash('sha256')
       })
     for await (const lines of batches) {
@@ -70,18 +69,15 @@ export async function writeExport(
           text = stringify(lines.map(cellsOf), { columns, header })
           header = false
         }
-        await target.handle.appendFile(text)
+        await target.output.append(text)
         target.digest.update(text)
         target.bytes += Buffer.byteLength(text)
       }
     }
-    for (const { handle } of targets) await handle.sync()
+    for (const { output } of targets) await output.finish()
   } catch (error) {
-    // A part would look like the whole.
-    for (const { file } of targets) await rm(file, { force: true })
+    for (const { output } of targets) await output.discard()
     throw error
-  } finally {
-    for (const { handle } of targets) await handle.close()
   }
   return {
     orders: sum.orders,

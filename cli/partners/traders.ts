@@ -1,5 +1,4 @@
 // operator traders: a partner's traders and their broker accounts, their data given out or erased; tokens are never shown.
-import { open, rm } from 'node:fs/promises'
 import type { Command } from 'commander'
 import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
@@ -17,6 +16,7 @@ import {
 } from '../../schemas/commands/traders.ts'
 import { type Opened, withPatience, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
+import { openNewFile } from '../terminal/new-file.ts'
 import { lines, table } from '../terminal/output.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 
@@ -113,7 +113,7 @@ const MAX_IN_DOCUMENT = 20_000
 /** All rows of a trader as one document, or line by line into a file. */
 async function exportAll({ db, url, actor }: Opened, { trader: name, file }: TraderExport): Promise<object> {
   const { traderId, partnerId } = await getNamedTrader(db, name)
-  const target = file === undefined ? undefined : await open(file, 'wx', 0o600)
+  const target = file === undefined ? undefined : await openNewFile(file)
   const tables: Record<string, object[]> = {}
   let count = 0
   try {
@@ -122,7 +122,7 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
     const give = async (trx: Db) => {
       for await (const { table: of, row } of exportTrader(trx, traderId)) {
         count += 1
-        if (target) await target.appendFile(`{"table":${JSON.stringify(of)},"row":${row}}\n`)
+        if (target) await target.append(`{"table":${JSON.stringify(of)},"row":${row}}\n`)
         else if (count > MAX_IN_DOCUMENT)
           throw new CommandRefusal(`There are more than ${MAX_IN_DOCUMENT} rows: use --file.`)
         else {
@@ -133,13 +133,10 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
     }
     // One snapshot for all tables.
     await withPatience(url, patient => patient.transaction(give, { isolationLevel: 'repeatable read' }))
-    await target?.sync()
+    await target?.finish()
   } catch (error) {
-    // A part would look like the whole.
-    if (target && file !== undefined) await rm(file, { force: true })
+    await target?.discard()
     throw error
-  } finally {
-    await target?.close()
   }
   return target ? { traderId, rows: count, file } : { traderId, tables }
 }
