@@ -185,7 +185,10 @@ export async function deleteWebhook(trx: Db, id: string, partnerId: string): Pro
   found(row, id)
 }
 
-/** Gives an endpoint a new secret, returned once; the one before signs beside it for 24 h. Throws NOT_FOUND. */
+/**
+ * Gives an endpoint a new secret, returned once; the one before signs beside it for 24 h. A pause that the endpoint requested is kept: a
+ * secret says nothing of whether it can take events again. Throws NOT_FOUND.
+ */
 export async function rotateSecret(
   trx: Db,
   vault: Vault,
@@ -198,7 +201,7 @@ export async function rotateSecret(
     trx,
     `update webhook_endpoints
         set old_key_id = secret_key_id, old_sealed = secret_sealed, old_until = now() + ${OLD_SECRET_HOURS} * interval '1 hour',
-            secret_key_id = :keyId, secret_sealed = :sealed, paused_until = null, next_at = now(), worker = null, lease = lease + 1
+            secret_key_id = :keyId, secret_sealed = :sealed, next_at = now(), worker = null, lease = lease + 1
       where id = :id and partner_id = :partnerId returning old_until`,
     { id, partnerId, keyId, sealed }
   )

@@ -3,7 +3,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getEvent, listEvents } from '../../api/events/events.ts'
-import { getWebhook, updateWebhook } from '../../api/webhooks/endpoints.ts'
+import { getWebhook, rotateWebhookSecret, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { eventIdOf } from '../../db/events/present.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { dropDays } from '../../db/postgres/day-partitions.ts'
@@ -287,7 +287,7 @@ faults('an endpoint that requests a pause gets nothing for as long, not from ano
 })
 
 faults(
-  'a pause that an endpoint requested outlasts changes of its description and types, and ends when it is enabled',
+  'a pause that an endpoint requested outlasts changes of its description, types and secret, and ends when it is enabled',
   async () => {
     const { partner, receiver, webhookId, row } = await refusing(429, { 'retry-after': '1800' })
     await partner.makeTrader()
@@ -296,6 +296,7 @@ faults(
     const before = await paused()
     const change = (body: object) => partner.call(updateWebhook, { params: { id: webhookId }, body })
     for (const body of [{ description: 'orders of Acme' }, { types: null }]) assert.is((await change(body)).status, 200)
+    assert.is((await partner.call(rotateWebhookSecret, { params: { id: webhookId } })).status, 200)
     assert.equal(await paused(), before)
     await partner.makeTrader()
     const [other, others] = [await harness.makePartner(), await openReceiver()]
