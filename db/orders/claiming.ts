@@ -4,6 +4,7 @@
 // - an account that another living worker serves is left to it (db/traders/account-leases.ts);
 // - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
 // - no order is claimed that a halt of trading applies to, nor a copy whose leader has closed or whose follow was stopped;
+// - no order is claimed whose account was exchanged as one of the other mode since the order was stored;
 // - nothing is claimed while the database is on a history that has not been noted, or that the worker has seen end (db/postgres/lineage.ts);
 // - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 
@@ -14,6 +15,7 @@ import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { notedGeneration } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
 import { endsMsOf, expiredMessageOf, isOver } from './expired.ts'
+import { otherModeMessageOf, otherModeOf } from './other-mode.ts'
 import type { OrderRow } from './reading.ts'
 
 export interface ClaimOptions {
@@ -128,7 +130,7 @@ export async function takeOrders(
   return { taken: found[0]?.jobs ?? 0, ...claims }
 }
 
-/** Where nothing could be claimed, an order out of time, a halted or an unwanted one may be at the head. */
+/** Where nothing could be claimed, an order that is failed instead may be at the head: out of time, halted, unwanted or for the other mode. */
 async function withExpired(db: Db, options: ClaimOptions, { claimed, elsewhere }: Heads): Promise<Claims> {
   const served = new Set(claimed.map(({ account_id }) => account_id))
   for (const { accountId, worker } of elsewhere) if (worker !== null) served.add(accountId)
@@ -149,13 +151,14 @@ function expireHeads(db: Db, accountIds: string[]): Promise<OrderRow[]> {
   return rows<OrderRow>(
     db,
     sql`update orders o
-        set phase = 'failed', retryable = w.unwanted is null, error_extras = case when w.unwanted is null then w.halt end,
-            error_code = case when w.unwanted is not null then 'CONFLICT' when w.halt is null then 'BROKER_UPSTREAM' else 'TRADING_HALTED' end,
-            error_message = case when w.unwanted is not null then w.unwanted
+        set phase = 'failed', retryable = w.unwanted is null, error_extras = case when w.unwanted is null and w.mode is null then w.halt end,
+            error_code = case when w.unwanted is not null or w.mode is not null then 'CONFLICT'
+                              when w.halt is null then 'BROKER_UPSTREAM' else 'TRADING_HALTED' end,
+            error_message = case when w.unwanted is not null then w.unwanted when w.mode is not null then ${otherModeMessageOf('o', 'w.mode')}
                                  when w.halt is null then ${expiredMessageOf('o')} else ${haltMessageOf('w.halt')} end
-       from (select q.id, ${haltOf('q')} as halt, ${unwantedOf('q')} as unwanted from orders q
+       from (select q.id, ${haltOf('q')} as halt, ${unwantedOf('q')} as unwanted, ${otherModeOf('q')} as mode from orders q
               where q.account_id = ${among('accountIds')} and q.phase = 'queued'
-               and (${isOver('q')} or ${isHalted('q')} or ${unwantedOf('q')} is not null)
+               and (${isOver('q')} or ${isHalted('q')} or ${unwantedOf('q')} is not null or ${otherModeOf('q')} is not null)
               order by q.id for update of q skip locked) w
       where o.id = w.id
      returning o.*`,
@@ -178,11 +181,12 @@ const claiming = (full: string[]) => `heads as materialized (
         order by h.id
      ), mine as materialized (
        select m.id from heads h
-        cross join lateral (select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id for update skip locked) m
+        cross join lateral (select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.broker_account_id, o.account_mode, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then not ${isOver('m')} end
           and (m.not_before is null or m.not_before <= clock_timestamp())
           and not ${isHalted('m')}
           and ${unwantedOf('m')} is null
+          and ${otherModeOf('m')} is null
      ), clock as materialized (select clock_timestamp() as at, noted.generation from (${notedGeneration}) noted where noted.generation >= :generation),
      claimed as (
        update orders o

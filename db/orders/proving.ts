@@ -4,6 +4,7 @@ import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { servedByNoOther } from '../traders/account-leases.ts'
 import { expiredMessageOf, isOver } from './expired.ts'
+import { otherModeMessageOf } from './other-mode.ts'
 import type { OrderRow } from './reading.ts'
 
 /** An account to be authorised because orders wait for it. */
@@ -105,8 +106,7 @@ export async function queueProven(
      ), failed as (
        update orders o
           set phase = 'failed', error_code = 'CONFLICT', retryable = true,
-              error_message = 'Account ' || a.account_id || ' is ' || a.account_mode || ' by now, and was ' || o.account_mode ||
-                              ' when the order was stored: nothing was bought.'
+              error_message = ${otherModeMessageOf('o', 'a.account_mode')}
          from account a
         where o.broker_account_id = a.id and o.partner_id = a.partner_id and o.phase = 'unproven' and o.account_mode <> a.account_mode
        returning o.id, o.reply_channel

@@ -186,8 +186,8 @@ export async function deleteWebhook(trx: Db, id: string, partnerId: string): Pro
 }
 
 /**
- * Gives an endpoint a new secret, returned once; the one before signs beside it for 24 h. A pause that the endpoint requested is kept: a
- * secret says nothing of whether it can take events again. Throws NOT_FOUND.
+ * Gives an endpoint a new secret, returned once; the one before signs beside it for 24 h. A pause that the endpoint requested is kept:
+ * it may be as busy as before. Throws NOT_FOUND.
  */
 export async function rotateSecret(
   trx: Db,

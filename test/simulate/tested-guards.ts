@@ -26,10 +26,10 @@ const orderGuards: TestedGuard[] = [
     edits: [
       edit(
         claiming,
-        `(select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id for update skip locked) m
+        `(select o.id, o.phase, o.queued_at, o.expires_at, o.not_before, o.partner_id, o.broker_account_id, o.account_mode, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id for update skip locked) m
         where case m.phase when 'queued' then not \${isOver('m')} end
           and (m.not_before is null or m.not_before <= clock_timestamp())`,
-        '(select o.id, o.partner_id, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id) m where true'
+        '(select o.id, o.partner_id, o.broker_account_id, o.account_mode, o.app_id, o.asset, o.follow_id, o.copied_from from orders o where o.id = h.id) m where true'
       )
     ],
     test: 'test/orders/placing.test.ts'
@@ -214,6 +214,11 @@ const orderGuards: TestedGuard[] = [
     name: 'no copy is claimed whose follow was stopped or whose leader closed',
     edits: [edit(claiming, `and ${'$'}{unwantedOf('m')} is null`, '')],
     test: 'test/copy/copy-changes.test.ts'
+  },
+  {
+    name: 'no order is claimed whose account was exchanged as one of the other mode since',
+    edits: [edit(claiming, `and ${'$'}{otherModeOf('m')} is null`, '')],
+    test: 'test/traders/account-proof.test.ts'
   },
   {
     name: 'a copy stays with the follower who stopped before its leader closed',

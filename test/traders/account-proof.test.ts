@@ -155,6 +155,31 @@ checking('places no order for DEMO that was stored before it was exchanged as RE
   assert.is(contractsOf(accountId).length, 1)
 })
 
+checking('places no order that waits for DEMO once the account is REAL, whatever the broker states', async () => {
+  const { db } = harness.services
+  const trader = await partner.makeTrader()
+  const { traderExternalId, traderId, accountId } = trader
+  // Its session is open and its token accepted: the broker is not asked for its mode again.
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+  const { app_id, dialect: spoken } = await db('orders').where({ trader_id: traderId }).first('app_id', 'dialect')
+  await db.transaction(async trx => {
+    await insertOrderRows(trx, trader, { phase: 'queued' })
+    const lasting = { app_id, dialect: spoken, expires_at: trx.raw(`now() + interval '10 minutes'`) }
+    await trx('orders').where({ trader_id: traderId, phase: 'queued' }).update(lasting)
+    await trx('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'REAL' })
+  })
+  const refused = await until('the order to be refused', () =>
+    db('orders').where({ trader_id: traderId, phase: 'failed' }).first('error_code', 'error_message', 'retryable')
+  )
+  assert.equal(refused, {
+    error_code: 'CONFLICT',
+    error_message: `Account ${accountId} is REAL by now, and was DEMO when the order was stored: nothing was bought.`,
+    retryable: true
+  })
+  assert.is(contractsOf(accountId).length, 1)
+  assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+})
+
 checking('that was stored before it was ever compared is compared when it is opened next', async () => {
   const accountId = realId()
   const traderExternalId = await exchange({ accountId, accountMode: 'REAL' })
