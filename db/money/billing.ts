@@ -41,6 +41,16 @@ export function endOfPeriod(anchor: Date, start: Date): Date {
   return end
 }
 
+/**
+ * The anchor of periods of which one ends at `end`, later by `lastedMs` than before. An end on the last day of a short month is not taken
+ * for the anchor's day: of one on the 31st the months after it would end on the 28th.
+ */
+export function laterAnchor(anchor: Date, { end, lastedMs }: { end: Date; lastedMs: number }): Date {
+  const moved = new Date(anchor.getTime() + lastedMs)
+  const monthBefore = new Date(Date.UTC(end.getUTCFullYear(), end.getUTCMonth() - 1))
+  return endOfPeriod(moved, monthBefore).getTime() === end.getTime() ? moved : end
+}
+
 export interface BilledRow {
   id: string
   plan: Plan

@@ -1,8 +1,8 @@
 // Suspension by the operator and its end. A suspended partner pays nothing (db/money/billing.ts), and what it had paid for
 // lasts as much longer as the suspension did.
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { lockPartner } from '../money/billing.ts'
-import type { Db } from '../postgres/connection.ts'
+import { laterAnchor, lockPartner } from '../money/billing.ts'
+import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import { getPartner, getRealPartner, type PartnerRecord } from './partners.ts'
 
@@ -23,7 +23,12 @@ export async function suspendPartner(trx: Db, partnerId: string, reason: string,
  * it lasted. Throws NOT_FOUND, or CONFLICT when there is none. Call it in a transaction.
  */
 export async function resumePartner(trx: Db, partnerId: string, now?: Date): Promise<PartnerRecord> {
-  const { suspended_at: since, plan_active: paid, period_end: end } = await lockPartner(trx, partnerId)
+  const {
+    suspended_at: since,
+    plan_active: paid,
+    period_end: end,
+    billing_anchor: anchor
+  } = await lockPartner(trx, partnerId)
   if (!since) throw new ApiError('CONFLICT', `${partnerId} is not SUSPENDED.`)
   const at = now ?? (await databaseNow(trx))
   const lasted = Math.max(0, at.getTime() - since.getTime())
@@ -35,15 +40,32 @@ export async function resumePartner(trx: Db, partnerId: string, now?: Date): Pro
       suspended_at: null,
       suspended_reason: null,
       active_since: at,
-      ...(paid ? { period_end: later, billing_anchor: later } : {})
+      ...(paid ? { period_end: later, billing_anchor: laterAnchor(anchor, { end: later, lastedMs: lasted }) } : {})
     })
-  await trx.raw(
-    `update marketplace_subscriptions
-        set status = 'ACTIVE', current_period_end = current_period_end + :lasted * interval '1 millisecond',
-            billing_anchor = current_period_end + :lasted * interval '1 millisecond'
-      where partner_id in (select id from partners where id = :partnerId or test_of = :partnerId)
-        and status <> 'CANCELED' and current_period_end > :since`,
-    { partnerId, since, lasted }
-  )
+  await endSubscriptionsLater(trx, { partnerId, since, lastedMs: lasted })
   return getPartner(trx, partnerId)
+}
+
+/** Has the subscriptions that were paid at `since` end later. The partner is locked: none of them is renewed meanwhile. */
+async function endSubscriptionsLater(
+  trx: Db,
+  { partnerId, since, lastedMs }: { partnerId: string; since: Date; lastedMs: number }
+): Promise<void> {
+  const paid = await rows<{ id: string; end: Date; anchor: Date }>(
+    trx,
+    `select id, current_period_end as "end", coalesce(billing_anchor, created_at::timestamptz(3)) as anchor from marketplace_subscriptions
+      where partner_id in (select id from partners where id = :partnerId or test_of = :partnerId)
+        and status <> 'CANCELED' and current_period_end > :since for no key update`,
+    { partnerId, since }
+  )
+  const moved = paid.map(({ id, end, anchor }) => {
+    const later = new Date(end.getTime() + lastedMs)
+    return { id, end: later, anchor: laterAnchor(anchor, { end: later, lastedMs }) }
+  })
+  await rows(
+    trx,
+    `update marketplace_subscriptions s set status = 'ACTIVE', current_period_end = m."end", billing_anchor = m.anchor
+       from jsonb_to_recordset(:moved::jsonb) as m (id text, "end" timestamptz, anchor timestamptz) where s.id = m.id`,
+    { moved: JSON.stringify(moved) }
+  )
 }

@@ -4,7 +4,7 @@ import fc from 'fast-check'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
-import { endOfPeriod, standingOf } from '../../db/money/billing.ts'
+import { endOfPeriod, laterAnchor, standingOf } from '../../db/money/billing.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { balanceOf, move, transfer } from '../../db/money/ledger.ts'
 import { getWallet } from '../../db/money/wallets.ts'
@@ -217,6 +217,17 @@ checking('charges nothing for a suspension, by which the paid period is longer',
   assert.is((await getWallet(db, partner, prices)).nextFeeAt.toISOString(), '2026-06-30T00:00:00.000Z')
 })
 
+checking('keeps the day of a month over a suspension, also where a short month ended before it', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2027-01-31T00:00:00Z')
+  await check(new Date('2027-01-31T00:00:00Z'))
+  await suspendPartner(db, partner, 'a reason', new Date('2027-02-10T00:00:00Z'))
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2027-02-10T01:00:00Z')))
+  await check(new Date('2027-02-28T01:00:00Z'))
+  assert.equal(await fees(partner), ['2027-01-31T00:00:00.000Z', '2027-02-28T01:00:00.000Z'])
+  assert.is((await getWallet(db, partner, prices)).nextFeeAt.toISOString(), '2027-03-31T01:00:00.000Z')
+})
+
 checking('charges no upgrade while suspended: it holds from the next period on', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
@@ -399,6 +410,33 @@ unpaid('and a suspended partner are two things: neither ends the other', async (
 })
 
 const periods = suite('endOfPeriod')
+
+periods('move their day by what a suspension lasted, and never leave a month out or have one twice', () => {
+  const instant = fc.date({
+    min: new Date('2024-01-01T00:00:00Z'),
+    max: new Date('2032-01-01T00:00:00Z'),
+    noInvalidDate: true
+  })
+  fc.assert(
+    fc.property(
+      instant,
+      fc.integer({ min: 0, max: 14 }),
+      fc.integer({ min: 0, max: 100 * DAY_MS }),
+      (anchor, months, lastedMs) => {
+        let end = anchor
+        for (let i = 0; i < months; i++) end = endOfPeriod(anchor, end)
+        const later = new Date(end.getTime() + lastedMs)
+        const moved = laterAnchor(anchor, { end: later, lastedMs })
+        const next = endOfPeriod(moved, later)
+        const days = (next.getTime() - later.getTime()) / DAY_MS
+        assert.ok(
+          days >= 28 && days <= 31,
+          `${anchor.toISOString()} + ${lastedMs}: ${later.toISOString()} to ${next.toISOString()}`
+        )
+      }
+    )
+  )
+})
 
 periods('ends each period in the month after it began, on the anchor’s day or the month’s last', () => {
   const instant = fc.date({
