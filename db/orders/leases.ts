@@ -146,6 +146,20 @@ const goneHolders = `names (name) as (
      )`
 
 /**
+ * Whether any open order is without a lease holder, or its holder's lease ran out. Mostly none is, and PostgreSQL plans the statements
+ * that take them several times on each connection, which takes longer than this one.
+ */
+export async function anyLeftAlone(db: Db): Promise<boolean> {
+  const [found] = await rows<{ some: boolean }>(
+    db,
+    `with recursive ${goneHolders}
+     select exists (select from orders where phase = 'open' and lease_holder is null and (lease_until is null or lease_until < now()))
+         or exists (select from gone) as some`
+  )
+  return found?.some === true
+}
+
+/**
  * Takes over open orders without a lease holder, or whose holder's lease ran out; those that end first before the
  * others. Without `ended`, those whose contract is over are left to `takeEnded`; those of the dialects in `away` are left
  * alone.

@@ -2,7 +2,7 @@
 // does not follow it.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { endLease, releaseOrders, renewLease, takeOver } from '../../db/orders/leases.ts'
+import { anyLeftAlone, endLease, releaseOrders, renewLease, takeOver } from '../../db/orders/leases.ts'
 import { openSession } from '../../worker/accounts/accounts.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
 import type { ContractState } from '../../worker/broker/port.ts'
@@ -38,6 +38,24 @@ async function makeFollowed(worker: string): Promise<string> {
 const taken = async (worker: string) => (await takeOver(db, { worker, limit: 100 })).map(({ id }) => id)
 
 const leases = suite("a worker's lease")
+
+leases('is looked for before orders are taken over: whether any has none, or one that is over', async () => {
+  await renewLease(db, 'there', LONG_MS)
+  const order = await makeFollowed('there')
+  assert.is(await anyLeftAlone(db), false)
+  const change = (columns: object) => db('orders').where({ id: order }).update(columns)
+  for (const [columns, some] of [
+    [{ lease_holder: 'never there' }, true],
+    [{ lease_holder: null, lease_until: null }, true],
+    [{ lease_until: db.raw(`now() + interval '1 hour'`) }, false],
+    [{ lease_until: db.raw('now()') }, true]
+  ] as const) {
+    await change(columns)
+    assert.is(await anyLeftAlone(db), some, Object.keys(columns).join())
+  }
+  assert.equal(await taken('there'), [order])
+  assert.is(await anyLeftAlone(db), false)
+})
 
 leases('keeps its orders from others, and without it they are taken over once', async () => {
   await renewLease(db, 'alive', LONG_MS)

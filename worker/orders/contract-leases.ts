@@ -1,5 +1,5 @@
 // The leases of open orders that a worker holds: which it takes over, which it keeps, and which it gives up to others.
-import { renewLease, takeOver } from '../../db/orders/leases.ts'
+import { anyLeftAlone, renewLease, takeOver } from '../../db/orders/leases.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import type { WorkerServices } from '../services.ts'
 import type { EndedContracts } from './ended.ts'
@@ -39,6 +39,7 @@ export function openContractLeases(
 
   return {
     async sweep() {
+      if (!(await anyLeftAlone(db))) return 0
       const together = await ended.sweep()
       const room = Math.min(MAX_WATCHED - watched.size, TAKE_OVER - opening)
       if (room <= 0) return 0
