@@ -1489,6 +1489,7 @@ create table traders (
   constraint traders_name_check CHECK ((length(name) <= 128)),
   constraint traders_password_hash_check CHECK (((length(password_hash) >= 50) AND (length(password_hash) <= 200)))
 );
+CREATE INDEX traders_disabled ON traders USING btree (disabled_at) WHERE (disabled_at IS NOT NULL);
 CREATE UNIQUE INDEX traders_login ON traders USING btree (partner_id, lower((email COLLATE "C"))) WHERE (password_hash IS NOT NULL);
 CREATE UNIQUE INDEX traders_number ON traders USING btree (number);
 

@@ -82,6 +82,15 @@ export async function listBarred(
   )
 }
 
+/**
+ * Traders that were disabled or erased within the last day. The instant is that at which the transaction began, which for a trader with
+ * many orders may be minutes before its commit.
+ */
+export async function listDisabledLately(db: Db): Promise<string[]> {
+  const found = await rows<{ id: string }>(db, `select id from traders where disabled_at > now() - interval '1 day'`)
+  return found.map(({ id }) => id)
+}
+
 /** Of these traders, those that a socket may not be open for any longer: disabled, or erased, by which they lost their external ids. */
 export async function listBarredTraders(
   db: Db,

@@ -83,7 +83,8 @@ export const migrations: readonly string[] = [
   '0106_audit_targets',
   '0110_steps_of_totals',
   '0111_days_of_a_trader',
-  '0120_earnings_entries'
+  '0120_earnings_entries',
+  '0130_disabled_traders'
 ]
 
 /** The encoding that the database needs. */

@@ -2,7 +2,7 @@
 import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
-import { listBarred, listBarredTraders } from '../../../db/events/tickets.ts'
+import { listBarred, listBarredTraders, listDisabledLately } from '../../../db/events/tickets.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
 import { SUBPROTOCOL, streamLimits } from '../../../schemas/stream.ts'
 import type { ApiServices } from '../../operation.ts'
@@ -17,6 +17,8 @@ const TICK_MS = 1000
 const SOCKETS_AT_ONCE = 100
 // The sockets of a revoked key, and those by tickets of a trader that is disabled or erased, close within a second.
 const BARRED_EVERY_MS = 400
+// Every trader of a ticket is looked up so often; between that those that were disabled lately suffice, a few of many.
+const ALL_TRADERS_EVERY_MS = 60_000
 // Over how long a stop is spread, and how much each socket adds to it.
 const STOP_MS = 10_000
 const STOP_STEP_MS = 2
@@ -41,6 +43,7 @@ export class EventStream {
   #stopping = false
   #beating = false
   #barring = false
+  #allTradersAt = performance.now()
 
   constructor(services: ApiServices) {
     this.#services = services
@@ -161,7 +164,7 @@ export class EventStream {
       const named = new Map(
         [...this.#sockets].flatMap(({ holder: { ticket } }) => (ticket ? [[ticket.traderId, ticket]] : []))
       )
-      const traders = new Set(named.size > 0 ? await listBarredTraders(this.#services.db, [...named.values()]) : [])
+      const traders = await this.#barredOf(named)
       if (byKey.size + traders.size === 0) return
       for (const socket of this.#sockets) {
         const why = byKey.get(socket.holder.keyId)
@@ -173,5 +176,16 @@ export class EventStream {
     } finally {
       this.#barring = false
     }
+  }
+
+  /** Of the traders of tickets, by their ids, those that are disabled or erased. */
+  async #barredOf(named: ReadonlyMap<string, { traderId: string; traderExternalId: string }>): Promise<Set<string>> {
+    if (named.size === 0) return new Set()
+    const { db } = this.#services
+    if (performance.now() < this.#allTradersAt)
+      return new Set((await listDisabledLately(db)).filter(traderId => named.has(traderId)))
+    const found = await listBarredTraders(db, [...named.values()])
+    this.#allTradersAt = performance.now() + ALL_TRADERS_EVERY_MS
+    return new Set(found)
   }
 }
