@@ -69,11 +69,12 @@ async function rotate({ db, vault, actor, json }: Opened) {
   }
   let answers = 0
   for (const { keyId } of old) {
-    let step: number
+    let step: Awaited<ReturnType<typeof resealResponses>> | undefined
     do {
-      step = await resealResponses(db, vault, { oldKeyId: keyId, limit: STEP })
-      answers += step
-    } while (step === STEP)
+      step = await resealResponses(db, vault, { oldKeyId: keyId, after: step?.after ?? null, limit: STEP })
+      answers += step.resealed
+      unreadable.push(...step.unreadable.map(({ partnerId, key }) => `${partnerId}:${key}`))
+    } while (step.after !== null)
   }
   let webhooks = 0
   for (const { keyId } of old) {
@@ -103,7 +104,7 @@ async function rotate({ db, vault, actor, json }: Opened) {
   })
   if (unreadable.length > 0)
     throw new CommandRefusal(
-      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret, partners a new token for reports.`
+      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret, partners a new token for reports; kept responses end within a day.`
     )
   return { keyId: vault.keyId, ...done, answers, webhooks, reports, pepper, remaining: await countSealed(db) }
 }

@@ -139,22 +139,41 @@ export async function deleteOldKeys(db: Db): Promise<void> {
   }
 }
 
-/** Seals responses of one old key anew, up to `limit`. Returns how many there were. */
+/** A kept response. */
+interface KeptAt {
+  partnerId: string
+  key: string
+}
+
+/**
+ * Seals up to `limit` responses of one old key anew, those behind `after`. Returns how many, those that cannot be decrypted, which stay as they are,
+ * and where the next step goes on.
+ */
 export async function resealResponses(
   db: Db,
   vault: Vault,
-  { oldKeyId, limit }: { oldKeyId: string; limit: number }
-): Promise<number> {
+  { oldKeyId, after, limit }: { oldKeyId: string; after: KeptAt | null; limit: number }
+): Promise<{ resealed: number; unreadable: KeptAt[]; after: KeptAt | null }> {
   return db.transaction(async trx => {
-    const found = await rows<{ partner_id: string; key: string; answer: Buffer }>(
+    const found = await rows<KeptAt & { answer: Buffer }>(
       trx,
-      `select partner_id, key, answer from idempotency_keys where token_key_id = :oldKeyId
+      `select partner_id as "partnerId", key, answer from idempotency_keys
+        where token_key_id = :oldKeyId and (partner_id, key) > (:partnerId, :key)
         order by partner_id, key limit :limit for update skip locked`,
-      { oldKeyId, limit }
+      { oldKeyId, partnerId: after?.partnerId ?? '', key: after?.key ?? '', limit }
     )
-    for (const { partner_id: partnerId, key, answer } of found) {
+    const unreadable: KeptAt[] = []
+    for (const { partnerId, key, answer } of found) {
       const context = contextOf({ partnerId, key })
-      const { keyId, sealed } = vault.seal(vault.open({ keyId: oldKeyId, sealed: answer }, context), context)
+      let opened: string
+      try {
+        opened = vault.open({ keyId: oldKeyId, sealed: answer }, context)
+      } catch {
+        // The rest must not wait for one damaged row.
+        unreadable.push({ partnerId, key })
+        continue
+      }
+      const { keyId, sealed } = vault.seal(opened, context)
       await rows(
         trx,
         `update idempotency_keys set token_key_id = :keyId, answer = :sealed
@@ -162,6 +181,11 @@ export async function resealResponses(
         { partnerId, key, keyId, sealed }
       )
     }
-    return found.length
+    const last = found.length === limit ? found.at(-1) : undefined
+    return {
+      resealed: found.length - unreadable.length,
+      unreadable,
+      after: last ? { partnerId: last.partnerId, key: last.key } : null
+    }
   })
 }

@@ -219,7 +219,23 @@ secrets('are sealed anew when the token keys change', async () => {
   const fresh = openVault(`t2:${Buffer.alloc(32, 9).toString('base64')},${TOKEN_KEYS}`)
   const key = randomUUID()
   const first = await partner.call(createCommunityBot, { body: bot('rotated'), ...under(key) })
-  assert.ok((await resealResponses(db, fresh, { oldKeyId: 't1', limit: 1000 })) > 0)
+  // One that is damaged keeps no other from its turn.
+  const damaged = await harness.makePartner()
+  const broken = randomUUID()
+  await damaged.call(createCommunityBot, { body: bot('damaged'), ...under(broken) })
+  await db('idempotency_keys')
+    .where({ key: broken })
+    .update({ answer: Buffer.alloc(64) })
+  const unreadable = []
+  let resealed = 0
+  let step: Awaited<ReturnType<typeof resealResponses>> | undefined
+  do {
+    step = await resealResponses(db, fresh, { oldKeyId: 't1', after: step?.after ?? null, limit: 1 })
+    unreadable.push(...step.unreadable)
+    resealed += step.resealed
+  } while (step.after)
+  assert.ok(resealed > 0)
+  assert.equal(unreadable, [{ partnerId: damaged.partnerId, key: broken }])
   const again = await once(
     { request: { headers: { 'idempotency-key': key } } } as never,
     { ...services, vault: openVault(`t2:${Buffer.alloc(32, 9).toString('base64')}`) },
