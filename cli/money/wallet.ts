@@ -44,9 +44,12 @@ export function addWallet(program: Command): void {
     .requiredOption('--partner <partnerId>', 'whose wallet')
     .requiredOption('--amount <usd>', 'how much, with up to two decimals; never more than the wallet holds')
     .requiredOption('--reason <text>', 'why; the partner reads it in its statement')
+    .option('--reference <text>', "the correction's own name: the same again for this partner takes out nothing")
     .addHelpText(
       'after',
-      examples('wallet debit --partner ptn_01jd… --amount 500 --reason "wire-2026-117 paid in twice"')
+      examples(
+        'wallet debit --partner ptn_01jd… --amount 500 --reason "wire-2026-117 paid in twice" --reference wire-2026-117-twice'
+      )
     )
     .action(withStore(debit, { input: DebitOrder, acts: true }))
 
@@ -98,12 +101,13 @@ export function addWallet(program: Command): void {
     )
 }
 
-async function debit({ db, actor, confirm }: Opened, { partner: partnerId, amount, reason }: DebitOrder) {
+async function debit({ db, actor, confirm }: Opened, { partner: partnerId, amount, reason, reference }: DebitOrder) {
   const { name } = await getRealPartner(db, partnerId)
   await confirm(`Take ${amount} USD out of the wallet of ${name} (${partnerId})?`)
   return db.transaction(async trx => {
-    const { balanceUsd } = await debitWallet(trx, { partnerId, amountUsd: amount, reason })
-    await recordAudit(trx, { actor, action: 'wallet.debit', target: partnerId, details: { amountUsd: amount, reason } })
-    return { partnerId, balanceUsd: shown(balanceUsd) }
+    const { balanceUsd, repeated } = await debitWallet(trx, { partnerId, amountUsd: amount, reason, reference })
+    const details = { amountUsd: amount, reason, reference: reference ?? null, repeated }
+    await recordAudit(trx, { actor, action: 'wallet.debit', target: partnerId, details })
+    return { partnerId, balanceUsd: shown(balanceUsd), repeated }
   })
 }

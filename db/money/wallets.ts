@@ -6,7 +6,7 @@ import type { SaasStatus } from '../../schemas/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import { chargePartner, lockPartner, type Prices, standingOf } from './billing.ts'
-import { accounts, findTransfer, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
+import { accounts, balanceOf, findTransfer, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
 import { type ExplainedMovement, explain } from './movements.ts'
 
 export interface Wallet {
@@ -82,22 +82,28 @@ async function refuseOtherAmount(
 }
 
 /**
- * Takes money out of a wallet, for a top-up that was wrong. What it paid for meanwhile stays paid. Throws NOT_FOUND, or
- * WALLET_INSUFFICIENT when the wallet holds less.
+ * Takes money out of a wallet, for a top-up that was wrong. What it paid for meanwhile stays paid. A reference that was used returns the
+ * present wallet. Throws NOT_FOUND, CONFLICT when the reference was used with another amount, or WALLET_INSUFFICIENT when the wallet holds
+ * less.
  */
 export async function debitWallet(
   trx: Db,
-  { partnerId, amountUsd, reason }: { partnerId: string; amountUsd: string; reason: string }
-): Promise<{ balanceUsd: string }> {
+  {
+    partnerId,
+    amountUsd,
+    reason,
+    reference
+  }: { partnerId: string; amountUsd: string; reason: string; reference?: string | undefined }
+): Promise<{ balanceUsd: string; repeated: boolean }> {
   await lockPartner(trx, partnerId)
   const wallet = accounts.wallet(partnerId)
-  const { balances } = await transfer(trx, {
-    reference: `debit:${partnerId}:${newId('transfer')}`,
+  const { repeated } = await transfer(trx, {
+    reference: `debit:${partnerId}:${reference ?? newId('transfer')}`,
     kind: 'debit',
     entries: move(wallet, accounts.world, amountUsd),
-    details: { reason }
+    details: { reason, ...(reference === undefined ? {} : { reference }) }
   })
-  return { balanceUsd: balances.get(wallet) as string }
+  return { balanceUsd: await balanceOf(trx, wallet), repeated }
 }
 
 export interface StatementEntry {

@@ -4,6 +4,16 @@ import { amountArgument } from '../fields/money.ts'
 import { payoutStatuses } from '../marketplace/creator.ts'
 import { id, instant, said } from './text.ts'
 
+const reference = (what: string) =>
+  ({
+    type: 'string',
+    minLength: 1,
+    maxLength: 120,
+    // A blank at an end, pasted along, would make the same one another.
+    pattern: '^[\\u0021-\\u007e]([\\u0020-\\u007e]*[\\u0021-\\u007e])?$',
+    description: `${what}, unique per partner; without blanks at its ends.`
+  }) as const
+
 export const TopUpOrder = {
   type: 'object',
   additionalProperties: false,
@@ -11,14 +21,7 @@ export const TopUpOrder = {
   properties: {
     partner: id('Whose wallet.'),
     amount: amountArgument,
-    reference: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 120,
-      // A blank at an end, pasted along, would make the same payment another one.
-      pattern: '^[\\u0021-\\u007e]([\\u0020-\\u007e]*[\\u0021-\\u007e])?$',
-      description: "The payment's own name, unique per partner; without blanks at its ends."
-    }
+    reference: reference("The payment's own name")
   }
 } as const
 export type TopUpOrder = FromSchema<typeof TopUpOrder>
@@ -30,7 +33,8 @@ export const DebitOrder = {
   properties: {
     partner: id('Whose wallet.'),
     amount: amountArgument,
-    reason: said(3, 500, 'Why; the partner reads it in its statement.')
+    reason: said(3, 500, 'Why; the partner reads it in its statement.'),
+    reference: reference("The correction's own name")
   }
 } as const
 export type DebitOrder = FromSchema<typeof DebitOrder>

@@ -103,16 +103,24 @@ const correcting = suite('operator wallet debit, orders close, partners set-limi
 correcting('debit takes a top-up back with its reason, and never more than there is', async () => {
   const { partnerId } = await harness.makePartner()
   await document('wallet', 'topup', '--partner', partnerId, '--amount', '500')
-  const debit = (amount: string) =>
-    run('wallet', 'debit', '--partner', partnerId, '--amount', amount, '--reason', 'paid in twice', '--yes')
-  assert.equal((await debit('400.50')).json, { partnerId, balanceUsd: 99.5 })
-  assert.equal((await lastAudit(partnerId)).details, { amountUsd: '400.50', reason: 'paid in twice' })
+  const debit = (amount: string, ...more: string[]) =>
+    run('wallet', 'debit', '--partner', partnerId, '--amount', amount, '--reason', 'paid in twice', '--yes', ...more)
+  assert.equal((await debit('400.50')).json, { partnerId, balanceUsd: 99.5, repeated: false })
+  const details = { amountUsd: '400.50', reason: 'paid in twice', reference: null, repeated: false }
+  assert.equal((await lastAudit(partnerId)).details, details)
   const more = await debit('99.51')
   assert.is(more.exitCode, 1)
   assert.match(more.stderr, /^WALLET_INSUFFICIENT/)
   const unasked = await run('wallet', 'debit', '--partner', partnerId, '--amount', '1', '--reason', 'why not')
   assert.is(unasked.exitCode, 1)
   assert.is((await document('wallet', 'show', '--partner', partnerId)).balanceUsd, 99.5)
+  // Who repeats a command that was killed names the correction: what was taken out is not taken out twice.
+  const named = (amount: string) => debit(amount, '--reference', 'wire-117-twice')
+  assert.equal((await named('90')).json, { partnerId, balanceUsd: 9.5, repeated: false })
+  await document('wallet', 'topup', '--partner', partnerId, '--amount', '0.50')
+  assert.equal((await named('90')).json, { partnerId, balanceUsd: 10, repeated: true })
+  assert.match((await named('9')).stderr, /^CONFLICT: .* belongs to another movement/)
+  assert.is((await document('wallet', 'show', '--partner', partnerId)).balanceUsd, 10)
 })
 
 correcting(
