@@ -2,7 +2,8 @@
 //
 // Every transaction that changes the list makes a new version of it, one after the other, and writes down what that
 // version changed. What was read at one version is carried forward by the changes since, so it is as exact as if it had
-// been read now; where they are not all written down (any more) it is read anew.
+// been read now; where they are not all written down (any more) it is read anew. So is what was read on another history of the
+// database: after a failover or a restore to an earlier point its versions have the same numbers and other changes.
 import { type Db, rows } from '../postgres/connection.ts'
 import type { BotRow } from './bot-rows.ts'
 
@@ -22,8 +23,12 @@ interface Bookmark {
 
 interface Remembered<Value> {
   version: number
+  /** Of the database's history. */
+  generation: number
   value: Value
 }
+
+const listVersion = `(select version from marketplace_listing) as version, (select max(generation) from database_lineage) as generation`
 
 // One of each per pool, that is per process.
 const totals = new WeakMap<Db, Map<string, Remembered<number>>>()
@@ -42,7 +47,7 @@ export function countBots(db: Db, filter: Filter, memory: Db): Promise<Remembere
           : `marketplace_words where ${conditionsOf(filter)}`
       const [counted] = await rows<Remembered<number>>(
         db,
-        `select (select version from marketplace_listing) as version, (select count(*) from ${found}) as value`,
+        `select ${listVersion}, (select count(*) from ${found}) as value`,
         given(filter)
       )
       return counted as Remembered<number>
@@ -59,9 +64,9 @@ export function bookmarksOf(
 ): Promise<Remembered<Bookmark[]>> {
   return recall(db, rememberedOf(bookmarks, memory), filter, {
     async read() {
-      const found = await rows<{ version: number; id: string; published_at: Date; place: number }>(
+      const found = await rows<{ version: number; generation: number; id: string; published_at: Date; place: number }>(
         db,
-        `select (select version from marketplace_listing) as version, id, published_at, place
+        `select ${listVersion}, id, published_at, place
            from (select b.id, b.published_at, row_number() over (order by b.published_at desc, b.id desc) - 1 as place
                    from marketplace_bots b
                   where b.status = 'PUBLISHED'
@@ -70,7 +75,7 @@ export function bookmarksOf(
         { ...given(filter), every }
       )
       const value = found.map(({ id, published_at: publishedAt, place }) => ({ id, publishedAt, place }))
-      return { version: found[0]?.version ?? 0, value }
+      return { version: found[0]?.version ?? 0, generation: found[0]?.generation ?? 0, value }
     },
     carry: (known, changes) =>
       known.map(mark => ({
@@ -109,8 +114,9 @@ async function recall<Value>(
 ): Promise<Remembered<Value>> {
   const key = JSON.stringify([filter.where, filter.bindings.category, filter.bindings.riskLevel, filter.bindings.words])
   const known = remembered.get(key)
-  const since = known && (await changesSince(db, filter, known.version))
-  const now = since && known ? { version: since.version, value: carry(known.value, since.changes) } : await read()
+  const since = known && (await changesSince(db, filter, known))
+  const now =
+    since && known ? { ...known, version: since.version, value: carry(known.value, since.changes) } : await read()
   if (!known && remembered.size >= MAX_REMEMBERED) remembered.clear()
   remembered.set(key, now)
   return now
@@ -125,22 +131,27 @@ function rememberedOf<Value>(
   return remembered
 }
 
-/** What came and left by the filter since a version; undefined where not every version since is written down. */
+/** What came and left by the filter since a version; undefined where not every version since is written down, or the history is another. */
 async function changesSince(
   db: Db,
   filter: Filter,
-  known: number
+  { version: known, generation }: Pick<Remembered<unknown>, 'version' | 'generation'>
 ): Promise<{ version: number; changes: Change[] } | undefined> {
-  const [since] = await rows<{ version: number; kept: number; changes: { sign: 1 | -1; id: string; at: number }[] }>(
+  type Since = {
+    version: number
+    generation: number
+    kept: number
+    changes: { sign: 1 | -1; id: string; at: number }[]
+  }
+  const [since] = await rows<Since>(
     db,
-    `select l.version,
+    `select ${listVersion},
             (select count(distinct version) from marketplace_changes where version > :known) as kept,
             (select coalesce(json_agg(json_build_object('sign', sign, 'id', bot_id, 'at', extract(epoch from published_at) * 1000)), '[]')
-               from marketplace_changes where version > :known and ${conditionsOf(filter)}) as changes
-       from marketplace_listing l`,
+               from marketplace_changes where version > :known and ${conditionsOf(filter)}) as changes`,
     { ...given(filter), known }
   )
-  if (since?.kept !== (since?.version ?? 0) - known) return undefined
+  if (since?.generation !== generation || since.kept !== since.version - known) return undefined
   const changes = since.changes.map(({ at, ...change }) => ({ ...change, publishedAt: new Date(Math.round(at)) }))
   return { version: since.version, changes }
 }

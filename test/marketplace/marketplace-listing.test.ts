@@ -6,6 +6,7 @@ import { listMarketplaceBots, reviewBot } from '../../api/marketplace/listings.t
 import { purchaseBot } from '../../api/marketplace/sales.ts'
 import { retireBot as retireListing } from '../../db/marketplace/listings.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import { noteLineage, readClock } from '../../db/postgres/lineage.ts'
 import { call, closeAll, openHarness } from '../support/harness.ts'
 import { draft, makeBot, makeDraft, putOnSale, seedBots } from '../support/marketplace-makers.ts'
 import { readBeside } from '../support/read-beside.ts'
@@ -334,6 +335,31 @@ pages('count exactly in every process, whoever changes what is listed', async ()
   await newcomer.call(retireBot, of(botId))
   assert.is(await totalOf(), 1)
 })
+
+pages(
+  'count anew after the database was restored to a point before the last change, and has changed since',
+  async () => {
+    const { db } = harness.services
+    const category = 'arbitrage'
+    const kept = await makeBot(newcomer, { name: 'Kept over a restore', category })
+    const lost = await makeBot(newcomer, { name: 'Published after the backup', category })
+    const { total } = await list({ category })
+    // As the restored database has it: without the last version of the list, and without the bot.
+    await db.transaction(async trx => {
+      const [{ version }] = await trx('marketplace_listing').decrement('version', 1).returning('version')
+      await trx('marketplace_changes').where('version', '>', version).delete()
+      await trx('marketplace_words').where({ bot_id: lost }).delete()
+      await trx('marketplace_bots').where({ id: lost }).update({ status: 'DRAFT', published_at: null })
+    })
+    const { generation } = await readClock(db)
+    assert.ok(await noteLineage(db, (generation as number) + 1))
+    // The same number as the version that was lost.
+    await makeBot(newcomer, { name: 'Published after the restore', category: 'grid' })
+    const page = await list({ category })
+    assert.is(page.total, total - 1)
+    assert.equal(page.data.map(({ botId }) => botId).slice(0, 1), [kept])
+  }
+)
 
 pages.after(closeAll)
 listing.run()
