@@ -124,7 +124,7 @@ export const listMySubscriptions: Operation<object> = {
   path: '/v1/marketplace/my/subscriptions',
   tag: 'Marketplace',
   summary: 'What one subscribes to',
-  description: `Canceled subscriptions too, newest first, at most ${LIST_AT_MOST}.`,
+  description: `Canceled subscriptions too, newest first, at most ${LIST_AT_MOST}: of more, all that run and the newest of the others.`,
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',

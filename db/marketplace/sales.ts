@@ -247,15 +247,15 @@ export async function listPurchases(
   return query as Promise<PurchaseRow[]>
 }
 
-/** The party's subscriptions, newest first, at most `limit`. */
+/** The party's subscriptions, newest first, at most `limit`: those that run, which only their ids can cancel, before canceled ones. */
 export async function listSubscriptions(db: Db, partyId: string, limit: number): Promise<SubscriptionRow[]> {
-  return db('marketplace_subscriptions')
-    .where({ party_id: partyId })
-    .orderBy([
-      { column: 'created_at', order: 'desc' },
-      { column: 'id', order: 'desc' }
-    ])
-    .limit(limit) as Promise<SubscriptionRow[]>
+  return rows<SubscriptionRow>(
+    db,
+    `select * from (select * from marketplace_subscriptions where party_id = :partyId
+                     order by status = 'CANCELED', created_at desc, id desc limit :limit) listed
+      order by created_at desc, id desc`,
+    { partyId, limit }
+  )
 }
 
 /** A purchase as its buyer and the operator see it. */

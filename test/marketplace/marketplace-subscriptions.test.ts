@@ -340,6 +340,24 @@ canceling('ends one that is PAST_DUE at once', async () => {
   assert.is((await creator.call(getCreatorEarnings)).body.bots[0].subscribers, 0)
 })
 
+canceling(
+  'needs an id that the list shows, also of one that runs behind more canceled ones than it has places',
+  async () => {
+    const { buyer, botId } = await market(5, '50')
+    const { body } = await buyer.call(subscribeToBot, of(botId))
+    await db.raw(
+      `insert into marketplace_subscriptions (id, bot_id, partner_id, party_id, price, status, canceled_at, current_period_end, created_at)
+     select 'sub_' || lpad(g::text, 26, '0'), bot_id, partner_id, party_id, price, 'CANCELED', now(), current_period_end,
+            created_at + g * interval '1 second'
+       from marketplace_subscriptions, generate_series(1, 1000) g where id = ?`,
+      [body.subscriptionId]
+    )
+    const { data } = (await buyer.call(listMySubscriptions)).body
+    assert.equal([data.length, data.at(-1).subscriptionId, data.at(-1).status], [1000, body.subscriptionId, 'ACTIVE'])
+    assert.ok(data[0].createdAt > data[1].createdAt)
+  }
+)
+
 canceling.after(closeAll)
 subscribing.run()
 renewing.run()
