@@ -1,8 +1,9 @@
 // From a row of the table to a response. One function runs them all, in the order of checks of the contract: path and
 // method, credential, standing, the key's limit, scope, the trader's session, body, schema, the trader's limit,
 // handler.
+import { createRequire } from 'node:module'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Router from '@koa/router'
+import type KoaRouter from '@koa/router'
 import type { Context, Middleware } from 'koa'
 import { WORK } from '../db/platform/bus.ts'
 import { check, invalid, readQuery } from '../schemas/checks/validator.ts'
@@ -21,6 +22,9 @@ import { limitKey, limitTrader, rateLimitOf, weightOf } from './request/limit.ts
 import { callsOf } from './request/pace.ts'
 import { decideAgain, MAX_DECISIONS } from './request/proof.ts'
 import { Reply, setBody } from './request/respond.ts'
+
+// Its CommonJS form: the other one imports node:http, and with that fetch and HTTP/2 (db/platform/http.ts).
+const Router = createRequire(import.meta.url)('@koa/router') as typeof KoaRouter
 
 const NO_TRADER = "Send the trader's session in the header X-Trader-Session or the cookie trader_session."
 const nothing = { type: 'object' } as const

@@ -1,10 +1,11 @@
 // The HTTP server under the application: its bounds on slow and oversized requests, and the error envelope for what
 // Node refuses before there is a request (malformed HTTP, headers too large, too slow).
 import { readFileSync } from 'node:fs'
-import { createServer, type RequestListener, type ServerOptions, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { RequestListener, ServerOptions, ServerResponse } from 'node:http'
 import { createServer as createTlsServer } from 'node:https'
 import type { Socket } from 'node:net'
 import type Koa from 'koa'
+import { http } from '../../db/platform/http.ts'
 import type { Log } from '../../db/platform/log.ts'
 import { countRequest } from '../../db/platform/metrics.ts'
 import { systemErrorText } from '../../db/postgres/system-errors.ts'
@@ -61,7 +62,7 @@ export function createListener(
     // Other protocols are offered by clients that do without as well, HTTP/2 by Java's and by curl: their request is an ordinary one.
     shouldUpgradeCallback: ({ headers }) => WEBSOCKET.test(headers.upgrade ?? '')
   }
-  const server = config.tls ? createTls(config.tls, options, handler) : createServer(options, handler)
+  const server = config.tls ? createTls(config.tls, options, handler) : http.createServer(options, handler)
   // Read at each check. What a client has sent while this process did not run is read after the check that comes first then.
   Object.defineProperties(server, {
     headersTimeout: { get: () => patience.headersMs + stalls.lostMs() },
@@ -139,7 +140,7 @@ function refuse(socket: Socket, error: ApiError, { config, log }: { config: Conf
     Connection: 'close'
   }
   const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}`)
-  socket.write([`HTTP/1.1 ${error.status} ${STATUS_CODES[error.status]}`, ...lines, '', body].join('\r\n'))
+  socket.write([`HTTP/1.1 ${error.status} ${http.STATUS_CODES[error.status]}`, ...lines, '', body].join('\r\n'))
   socket.destroySoon()
   countRequest({ operation: 'none', status: error.status, code: error.code, seconds: 0 })
   log.info({ requestId, status: error.status, error: error.code }, 'request')

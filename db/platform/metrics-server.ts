@@ -1,11 +1,11 @@
 // Serves /metrics, /healthz and /readyz on a private port, for the api and the workers alike. What has to be read is read when
 // Prometheus scrapes, with a bound, never by the clock.
-import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
 import { type Db, rows } from '../postgres/connection.ts'
 import { listenAt } from '../postgres/system-errors.ts'
 import { within } from '../postgres/within.ts'
+import { http } from './http.ts'
 import type { Log } from './log.ts'
 
 const SCRAPE_TIMEOUT_MS = 4000
@@ -46,7 +46,7 @@ export async function serveMetrics(options: {
   warnings?: () => string[]
 }): Promise<{ close(): Promise<void>; port: number }> {
   if (options.port === 0) return { port: 0, close: async () => {} }
-  const server = createServer((request, response) => {
+  const server = http.createServer((request, response) => {
     respond(request.url ?? '/', options).then(
       ({ status, type, body }) =>
         response.writeHead(status, { 'content-type': type, 'cache-control': 'no-store' }).end(body),

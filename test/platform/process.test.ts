@@ -1,4 +1,4 @@
-// What every process does however it was started: here, ending when its log has no reader.
+// What every process does however it was started: loading what it needs, and ending when its log has no reader.
 // test in the full run only
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -79,5 +79,20 @@ unreachable('leaves standard output to the program', async () => {
   assert.is(complained, '')
 })
 
-unreachable.after(closeAll)
-for (const tests of [ending, group, unreachable]) tests.run()
+const modules = suite('the programs')
+
+modules('load neither fetch nor HTTP/2 before they need it', async () => {
+  const script = `
+    for (const path of ['api/app.ts', 'worker/jobs.ts', 'worker/simulator/server.ts', 'db/platform/metrics-server.ts'])
+      await import('./' + path)
+    const heavy = process.moduleLoadList.filter(name => /undici|http2\\/core/.test(name))
+    console.log(JSON.stringify(heavy))`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    stdio: ['ignore', 'pipe', 'inherit']
+  })
+  onClose(async () => void child.kill('SIGKILL'))
+  assert.equal(JSON.parse(await text(child.stdout)), [])
+})
+
+modules.after(closeAll)
+for (const tests of [ending, group, unreachable, modules]) tests.run()

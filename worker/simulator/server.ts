@@ -1,9 +1,10 @@
 // The simulated broker on a port: sockets for its dialects, REST for the newer one, and plain HTTP under /control for
 // tests and operators.
-import { createServer, type IncomingMessage, type Server, type ServerResponse, STATUS_CODES } from 'node:http'
+import type { IncomingMessage, Server, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { http } from '../../db/platform/http.ts'
 import { control } from './control.ts'
 import { Engine } from './engine/engine.ts'
 import { openJournal } from './engine/journal.ts'
@@ -83,7 +84,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   const ledger = () => [...engine.contracts.values()].map(ledgerEntry)
   const revokedAppIds = options.revokedAppIds ?? []
   const oauth = new OAuth(next, revokedAppIds)
-  const server = createServer(
+  const server = http.createServer(
     nextRest(
       {
         next,
@@ -187,7 +188,7 @@ function appIdOf(url: URL): number | null {
 }
 
 function refuse(socket: Duplex, status: number): void {
-  socket.end(`HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`)
+  socket.end(`HTTP/1.1 ${status} ${http.STATUS_CODES[status]}\r\nConnection: close\r\n\r\n`)
 }
 
 /** Admits an unknown application, to send it an error. */

@@ -1,10 +1,11 @@
 // One request to an endpoint: only to public addresses, checked at the connection itself; redirects are not followed,
 // and no more than 16 KiB of the response is read.
 import dns from 'node:dns'
-import http from 'node:http'
+import type { Agent } from 'node:http'
 import https from 'node:https'
 import type { LookupFunction, Socket } from 'node:net'
-import { RequestFilteringHttpAgent, RequestFilteringHttpsAgent } from 'request-filtering-agent'
+import type { RequestFilteringHttpAgent } from 'request-filtering-agent'
+import { http } from '../../db/platform/http.ts'
 import { isPublicAddress } from '../../schemas/public-address.ts'
 import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
 import { urlFault } from '../../schemas/webhook-url.ts'
@@ -62,16 +63,14 @@ export function openRequests({
     allowPrivateIPAddress: allowPrivate,
     allowMetaIPAddress: allowPrivate
   }
-  const agents = {
-    'http:': new RequestFilteringHttpAgent(common),
-    'https:': new RequestFilteringHttpsAgent(common)
-  }
+  let agents: ReturnType<typeof openAgents> | undefined
   return {
-    post(text, headers, body) {
+    async post(text, headers, body) {
       const url = URL.parse(text)
       // A row may be older than the setting.
-      if (!url || urlFault(text, allowPrivate))
-        return Promise.resolve({ ...failed('ADDRESS_NOT_ALLOWED', 0), httpStatus: null })
+      if (!url || urlFault(text, allowPrivate)) return { ...failed('ADDRESS_NOT_ALLOWED', 0), httpStatus: null }
+      agents ??= openAgents(common)
+      const opened = await agents
       const secure = url.protocol === 'https:'
       const sending = {
         url,
@@ -80,7 +79,7 @@ export function openRequests({
         timeoutMs,
         allowPrivate,
         secure,
-        agent: agents[secure ? 'https:' : 'http:']
+        agent: secure ? opened.https : opened.http
       }
       // A server may close an idle connection at the moment it is used again: that is no failure of the endpoint.
       return send(sending).then(({ stale, ...first }) =>
@@ -89,9 +88,19 @@ export function openRequests({
     },
     close() {
       resolver.cancel()
-      for (const agent of Object.values(agents)) agent.destroy()
+      void agents?.then(opened => {
+        for (const agent of Object.values(opened)) agent.destroy()
+      })
     }
   }
+}
+
+type AgentOptions = NonNullable<ConstructorParameters<typeof RequestFilteringHttpAgent>[0]>
+
+/** Agents that connect to public addresses alone. Loaded with the first request: their import loads fetch and HTTP/2 as well (`http.ts`). */
+async function openAgents(options: AgentOptions): Promise<{ http: Agent; https: Agent }> {
+  const { RequestFilteringHttpAgent, RequestFilteringHttpsAgent } = await import('request-filtering-agent')
+  return { http: new RequestFilteringHttpAgent(options), https: new RequestFilteringHttpsAgent(options) }
 }
 
 const failed = (error: DeliveryError, ms: number): DeliveryResponse => ({
@@ -144,7 +153,7 @@ interface OutgoingRequest {
   timeoutMs: number
   allowPrivate: boolean
   secure: boolean
-  agent: http.Agent
+  agent: Agent
 }
 
 /** `stale`: the connection was an old one that had been closed. */

@@ -1,8 +1,9 @@
 // /v1/stream: upgrades that were admitted (admission.ts), the sockets that are open in this process, and their end.
-import { type IncomingMessage, type Server, ServerResponse } from 'node:http'
+import type { IncomingMessage, Server } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { type WebSocket, WebSocketServer } from 'ws'
 import { listBarred, listBarredTraders, listDisabledLately } from '../../../db/events/tickets.ts'
+import { http } from '../../../db/platform/http.ts'
 import { collectStreamSockets } from '../../../db/platform/metrics.ts'
 import { SUBPROTOCOL, streamLimits } from '../../../schemas/stream.ts'
 import type { ApiServices } from '../../operation.ts'
@@ -90,7 +91,7 @@ export class EventStream {
 
   #upgrade(request: IncomingMessage, socket: Duplex, head: Buffer): void {
     socket.on('error', () => socket.destroy())
-    const response = new ServerResponse(request)
+    const response = new http.ServerResponse(request)
     response.shouldKeepAlive = false
     response.assignSocket(socket as never)
     response.once('finish', () => (socket as Duplex & { destroySoon(): void }).destroySoon())
