@@ -13,7 +13,7 @@ import { bodyLimit } from '../schemas/fields/sizes.ts'
 import { csvOf } from './analytics/csv.ts'
 import type { ApiServices, Caller, Operation } from './operation.ts'
 import { authenticateKey, authenticateSession, authenticateTrader, requireScope } from './request/authenticate.ts'
-import { checkLength, mostBytesOf, parse, readBody } from './request/body.ts'
+import { checkLength, giveBack, mostBytesOf, parse, readBody } from './request/body.ts'
 import type { Held } from './request/byte-accounts.ts'
 import { deprecationHeaders } from './request/deprecation.ts'
 import { endUserIpOf } from './request/guessing.ts'
@@ -164,7 +164,12 @@ async function receive(
   held.resize(bytes.length)
   // One that came without its length may have been shorter.
   if (spent > 0) pace.spend(partnerId, bytes.length - spent)
-  return bytes.length === 0 ? undefined : parse(bytes)
+  if (bytes.length === 0) return undefined
+  try {
+    return parse(bytes)
+  } finally {
+    giveBack(bytes)
+  }
 }
 
 /** Sets status and body of the response, as CSV where that is wanted; returns its length in bytes. */

@@ -9,6 +9,8 @@ import { countValues, MAX_BODY_BYTES } from '../../schemas/fields/sizes.ts'
 
 /** Larger bodies wait for the partner's pace. */
 const LARGE_BYTES = 65_536
+/** Smaller ones are not worth giving back by themselves. */
+const OWN_BYTES = 4096
 
 /** Refuses a body that announces more than `limit` bytes, before a byte of it is read. Throws 413. */
 export function checkLength(ctx: Context, limit = MAX_BODY_BYTES): void {
@@ -37,7 +39,11 @@ export function hasMuchToCome(ctx: Context): boolean {
  * The bytes of a JSON body, at most `limit`; none when there is no body. Of a large one the rest is read once `mayGoOn` resolves.
  * Throws 413, 415, 400 MALFORMED_JSON, or VALIDATION_FAILED as soon as what has come holds too many values.
  */
-export async function readBody(ctx: Context, limit: number, mayGoOn: () => Promise<void>): Promise<Buffer> {
+export async function readBody(
+  ctx: Context,
+  limit: number,
+  mayGoOn: () => Promise<void>
+): Promise<Buffer<ArrayBuffer>> {
   checkLength(ctx, limit)
   const { headers } = ctx.request
   const empty = headers['transfer-encoding'] === undefined && (headers['content-length'] ?? '0') === '0'
@@ -76,26 +82,28 @@ function decode(bytes: Uint8Array): string {
  * `mayGoOn` resolves; what has not been read waits with the client. Throws PAYLOAD_TOO_LARGE, VALIDATION_FAILED, and
  * MALFORMED_JSON for an upload that breaks off.
  */
-function receive(request: IncomingMessage, limit: number, mayGoOn: () => Promise<void>): Promise<Buffer> {
+function receive(request: IncomingMessage, limit: number, mayGoOn: () => Promise<void>): Promise<Buffer<ArrayBuffer>> {
   return new Promise((resolve, reject) => {
-    const chunks: Buffer[] = []
+    const chunks: Buffer<ArrayBuffer>[] = []
     const tooMuchIn = countValues()
     let length = 0
     let ended = false
-    const add = (chunk: Buffer) => {
+    const add = (chunk: Buffer<ArrayBuffer>) => {
       const wasSmall = length <= LARGE_BYTES
       length += chunk.length
+      chunks.push(chunk)
       if (length > limit) return refuse(tooLarge(limit))
       const message = tooMuchIn(chunk)
       if (message) return refuse(invalid([{ path: '/body', message }]))
-      chunks.push(chunk)
       if (wasSmall && length > LARGE_BYTES) pauseUntil(mayGoOn())
     }
     // Nobody is left to read it; the code is for the log.
     const breakOff = (cause?: Error) => refuse(new ApiError('MALFORMED_JSON', undefined, { cause }))
     const finish = () => {
       stop()
-      resolve(Buffer.concat(chunks, length))
+      const whole = Buffer.concat(chunks, length)
+      for (const chunk of chunks) giveBack(chunk)
+      resolve(whole)
     }
     function pauseUntil(allowed: Promise<void>): void {
       request.pause()
@@ -104,6 +112,7 @@ function receive(request: IncomingMessage, limit: number, mayGoOn: () => Promise
     function refuse(error: ApiError): void {
       stop()
       request.pause()
+      for (const chunk of chunks) giveBack(chunk)
       reject(error)
     }
     function stop(): void {
@@ -113,6 +122,15 @@ function receive(request: IncomingMessage, limit: number, mayGoOn: () => Promise
     request.on('data', add).on('end', finish).on('error', breakOff).on('close', breakOff)
     if (request.destroyed) breakOff()
   })
+}
+
+/**
+ * Gives the memory of bytes back that nobody reads any more; they are empty afterwards. Garbage alone, they stay until the next
+ * collection: dozens of MB while large bodies come, as to V8 each is but a small object.
+ */
+export function giveBack(bytes: Buffer<ArrayBuffer>): void {
+  // Small ones share theirs with others.
+  if (bytes.length >= OWN_BYTES && bytes.length === bytes.buffer.byteLength) bytes.buffer.transfer(0)
 }
 
 /** The value of a JSON text in UTF-8. Throws MALFORMED_JSON. */

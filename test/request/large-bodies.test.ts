@@ -114,6 +114,21 @@ left('is read of a small one, whose connection stays', async () => {
   assert.match(await response, /^HTTP\/1.1 401 [\s\S]*Connection: keep-alive/)
 })
 
+const memory = suite('memory of large bodies')
+
+memory('is given back with their response, and not when V8 collects garbage', async () => {
+  const partners = await Promise.all(Array.from({ length: 8 }, () => harness.makePartner()))
+  const before = process.memoryUsage().arrayBuffers
+  for (const partner of partners) {
+    const { accepted, response } = await announced(partner, BOTS, ONE_TEXT)
+    await until('all of it', async () => accepted.bytesRead > MIB)
+    accepted.end()
+    assert.match(await response, /^HTTP\/1.1 400 /)
+  }
+  const left = process.memoryUsage().arrayBuffers - before
+  assert.ok(left < 2 * MIB, `${left} bytes of ${partners.length} bodies are left`)
+})
+
 const counting = suite('values counted part by part')
 
 counting('are as many as those of the whole text, wherever it is cut', () => {
@@ -139,4 +154,4 @@ counting('are as many as those of the whole text, wherever it is cut', () => {
 })
 
 counting.after(closeAll)
-for (const tests of [left, counting]) tests.run()
+for (const tests of [left, memory, counting]) tests.run()
