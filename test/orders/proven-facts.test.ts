@@ -348,15 +348,34 @@ async function blocked(placing: Promise<FactResponse>[]): Promise<void> {
       ({ status, body }) => ended.push(`${status} ${JSON.stringify(body)}`),
       (error: unknown) => ended.push(String(error))
     )
-  await until(`${placing.length} orders that wait`, async () => {
+  const isWaiting = `wait_event_type = 'Lock' and query like 'with callers as materialized%found as materialized%'`
+  const waiting = until(`${placing.length} orders that wait`, async () => {
     const [found] = await rows<{ count: number }>(
       db,
-      `select count(*) from pg_stat_activity where datname = current_database() and application_name = 'service-api'
-          and wait_event_type = 'Lock' and query like 'with callers as materialized%found as materialized%'`
+      `select count(*) from pg_stat_activity where datname = current_database() and application_name = 'service-api' and ${isWaiting}`
     )
     if (ended.length > 0) throw new Error(`ended before it waited: ${ended.join(', ')}`)
     return found?.count === placing.length
   })
+  await waiting.catch(async (error: Error) => {
+    throw new Error(`${error.message}\n${await stateOfOrders()}`, { cause: error })
+  })
+}
+
+/** For a wait that was in vain: what each connection does, the locks of the orders, the newest orders, and what the processes wrote last. */
+async function stateOfOrders(): Promise<string> {
+  const found = await Promise.all([
+    rows(
+      db,
+      `select pid, application_name as of, state, wait_event, pg_blocking_pids(pid) as blocked_by,
+              extract(epoch from clock_timestamp() - query_start)::int as seconds, left(query, 80) as query
+         from pg_stat_activity where datname = current_database() order by query_start`
+    ),
+    rows(db, `select pid, mode, granted from pg_locks where relation = 'orders'::regclass`),
+    rows(db, 'select id, phase, created_at, error_code from orders order by created_at desc limit 4')
+  ])
+  const written = processes.flatMap(({ child, lines }) => lines.slice(-5).map(line => `${child.pid} ${line}`))
+  return [...found.flat().map(row => JSON.stringify(row)), ...written].join('\n')
 }
 
 for (const fact of facts)
