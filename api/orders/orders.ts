@@ -13,6 +13,7 @@ import {
 import { findStored, type Lacking, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { backOff } from '../../db/platform/back-off.ts'
 import { refusedTooOften, rejectionOf } from '../../db/traders/accounts.ts'
+import { getTrader } from '../../db/traders/traders.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { type AccountMode, pathId } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -373,7 +374,7 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
   scope: 'trading:read',
   query: OrdersQuery,
   response: OrderPage,
-  errors: [],
+  errors: ['TRADER_NOT_FOUND'],
   weight: 'page',
   replica: true,
   async handle({ partner, query }, { db }) {
@@ -382,6 +383,9 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
       partnerId: partner.partnerId,
       limit: query.limit ?? 50
     })
+    // Who has orders was exchanged.
+    if (orders.length === 0 && query.traderExternalId !== undefined)
+      await getTrader(db, partner.partnerId, query.traderExternalId)
     return { data: orders.map(presentEntry), nextCursor }
   }
 }

@@ -105,9 +105,10 @@ elsewhere('are given out with the trader’s data, and keep no name after its er
   assert.is(erased.json.tables.orders_archive, 1)
   const [order] = await rows(db, 'select o::text as text from orders_archive o where id = :id', { id })
   assert.not.match(JSON.stringify(order), new RegExp(traderExternalId))
-  assert.equal((await partner.call(listOrders, { query: { traderExternalId } })).body.data, [])
+  assert.is((await partner.call(listOrders, { query: { traderExternalId } })).body.error, 'TRADER_NOT_FOUND')
   // The clientOrderId buys nothing more for whoever has the name next.
   await partner.makeTrader({ externalId: traderExternalId })
+  assert.equal((await partner.call(listOrders, { query: { traderExternalId } })).body.data, [])
   assert.is((await partner.call(placeBinaryOrder, { body })).body.orderId, id)
 })
 

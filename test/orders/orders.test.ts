@@ -284,8 +284,13 @@ listing('filters by trader and by status, and refuses a broken cursor or limit',
 
 listing("never shows another partner's orders", async () => {
   const other = await harness.makePartner()
-  const { body } = await other.call(listOrders, { query: { traderExternalId: trader.traderExternalId } })
-  assert.equal(body, { data: [], nextCursor: null })
+  assert.equal((await other.call(listOrders, { query: {} })).body, { data: [], nextCursor: null })
+  // A trader of its own by that name; before it is exchanged there is none.
+  const query = { traderExternalId: trader.traderExternalId }
+  const { status, body } = await other.call(listOrders, { query })
+  assert.equal([status, body.error], [404, 'TRADER_NOT_FOUND'])
+  await other.makeTrader({ externalId: trader.traderExternalId })
+  assert.equal((await other.call(listOrders, { query })).body, { data: [], nextCursor: null })
 })
 
 const accounts = suite('broker accounts')
