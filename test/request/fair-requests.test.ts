@@ -16,6 +16,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { openSettling } from '../../worker/orders/settle.ts'
 import { BrokerRequests } from '../../worker/platform/broker-requests.ts'
+import { type Clock, systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -23,7 +24,18 @@ import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off' })
+// Results that are held back until they are let go of: a busy machine may take as long as it wants to request them all.
+const HELD_MS = 3_600_000
+const heldBack: (() => void)[] = []
+const clock: Clock = {
+  ...systemClock,
+  after(ms, then) {
+    if (ms !== HELD_MS) return systemClock.after(ms, then)
+    heldBack.push(then)
+    return () => {}
+  }
+}
+const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off', clock })
 onClose(() => simulator.close())
 const harness = await openHarness({
   env: { ...brokerEnv(simulator), BROKER_ANSWER_TIMEOUT_MS: '120000', RECONCILE_AFTER_MS: '120000' }
@@ -84,13 +96,13 @@ beside('another one’s sale, balance and order are served at once, and its own 
 
 // A partner has half of a worker's places: four of these wait.
 const BEGUN = 104
-const BEGUN_MS = 2000
+const WITH_PLACE = 100
 let secondWorker: Awaited<ReturnType<typeof startTestWorker>>
 
 beside('those that wait for a place of a worker that stops are left to another worker', async () => {
   const { db } = harness.services
   await db('broker_requests').where({ partner_id: slow.partnerId }).del()
-  simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: BEGUN_MS })
+  simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: HELD_MS })
   const balances = names.slice(0, BEGUN).map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } }))
   await until('the worker to have all of them', async () => {
     const [requested] = await rows<{ waiting: number; queued: number }>(
@@ -99,11 +111,18 @@ beside('those that wait for a place of a worker that stops are left to another w
               (select count(*)::int from pgboss.job where name = 'ask' and state < 'active') as queued`,
       { partnerId: slow.partnerId }
     )
-    return requested?.waiting === BEGUN && requested.queued === 0
+    return requested?.waiting === BEGUN && requested.queued === 0 && heldBack.length === WITH_PLACE
   })
+  simulator.faults.reset()
   secondWorker = await startTestWorker(harness.env)
   const stopped = firstWorker.stop()
-  simulator.faults.reset()
+  await until('those without a place to be served', async () => {
+    const found = await db('broker_requests')
+      .where({ partner_id: slow.partnerId, state: 'waiting' })
+      .count('* as count')
+    return Number(found[0]?.count) === WITH_PLACE
+  })
+  for (const letGo of heldBack) letGo()
   await stopped
   const statuses = (await Promise.all(balances)).map(({ status }) => status)
   assert.equal(statuses, Array(BEGUN).fill(200))
