@@ -62,7 +62,8 @@ events('tail shows events of all partners as they happen, a line each, until it 
         'the tail to listen',
         async () => {
           const { rows } = await db.raw(
-            `select 1 from pg_stat_activity where query like 'listen%${EVENTS}%' and pid <> pg_backend_pid()`
+            `select 1 from pg_stat_activity
+              where datname = current_database() and query like 'listen%${EVENTS}%' and pid <> pg_backend_pid()`
           )
           return rows.length >= 1
         },
