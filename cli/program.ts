@@ -45,7 +45,8 @@ const groups: Record<string, () => Promise<(program: Command) => void>> = {
 export async function createProgram(args: readonly string[] = []): Promise<Command> {
   const program = new Command('operator')
     .description('Runs and administers the trading operator service.')
-    .version(about.version)
+    // In its short form elsewhere it would be found in a value: `--after -V…`, a cursor, printed the version.
+    .version(about.version, args[0] === '-V' ? '-V, --version' : '--version')
     .option('--json', 'print one JSON document on stdout and nothing else')
     .option('--csv', 'print a list as CSV, with all its fields')
     .option('--yes', 'agree to every question')

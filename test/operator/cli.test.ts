@@ -64,6 +64,7 @@ for (const [args, said] of [
   [['partners', 'suspend', 'ptn_a', '--reason', 'unpaid\nsince May'], /--reason must be one line of text/],
   [['orders', 'list', '--limit', '0'], /--limit must be at least 1/],
   [['orders', 'list', '--cursor', 'abc'], /cursor/],
+  [['orders', 'list', '--cursor', '-Vbcdefghijklmnopqrstu'], /cursor/],
   [['queues', 'retry', 'aks'], /<queue> must be one of order\.place, order\.copy, ask/],
   [['completion', 'tcsh'], /bash, zsh, fish/]
 ] as const)
