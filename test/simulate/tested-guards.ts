@@ -100,7 +100,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'a page that archived orders may belong to is read with them',
-    edits: [edit(listing, 'if (newest === undefined || isAbove(newest)) return live', 'return live')],
+    edits: [edit(listing, 'if (archived === undefined || isAbove(archived.newest)) return live', 'return live')],
     test: 'test/orders/archive.test.ts'
   },
   // Without it such a contract is left to the operator, which no simulation complains of.

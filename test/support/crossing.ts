@@ -142,7 +142,7 @@ function tradingCrossings(
       expected
     },
     closeOrder: { input: { params: { id: binary } }, expected: 'NOT_FOUND' },
-    listOrders: { input: { query }, expected: { fine: 'a filter that fits nothing', data: [] } },
+    listOrders: { input: { query }, expected: 'TRADER_NOT_FOUND' },
     listRequests: {
       input: { query: { requestId } },
       expected: { fine: 'a filter that fits nothing', data: [] }
