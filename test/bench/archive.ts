@@ -281,15 +281,19 @@ async function fill({ url }: Stage, count: number): Promise<boolean> {
         `insert into archived_names (name, order_id, created_at) select order_name(partner_id, client_order_id), id, created_at from ${table}`
       )
       await trx.raw(`insert into archive_months (month, orders) values ('${from}'::date, ${last - first + 1})`)
+      await trx.raw(`alter table orders_archive attach partition ${table} for values from ('${from}') to ('${to}')`)
     })
-    await patient.raw(`alter table orders_archive attach partition ${table} for values from ('${from}') to ('${to}')`)
     await patient.raw(`vacuum (freeze, analyze) ${table}`)
     console.log(`${table}: ${last - first + 1} orders`)
   })
   await patient.raw('alter table archived_names add constraint archived_names_pkey primary key (name)')
-  await patient.raw(
+  // The last orders, one after the other of all traders.
+  await rows(
+    patient,
     `insert into archived_traders (trader_id, partner_id, newest)
-     select trader_id, partner_id, max(created_at) from orders_archive where created_at > (select max(created_at) from orders_archive) - interval '1 hour' group by 1, 2`
+     select trader_id, partner_id, max(created_at) from orders_archive
+      where created_at > :until::timestamptz - :step::float8 * ${2 * ACCOUNTS} * interval '1 second' group by 1, 2`,
+    { until, step }
   )
   await patient.raw('vacuum (freeze, analyze) archived_names')
   await patient.raw('analyze orders_archive')
