@@ -201,9 +201,10 @@ waiting('is not sent when it was claimed before the halt', async () => {
 
 waiting('is refused whether or not its account was opened before', async () => {
   const trader = await partner.makeTrader()
+  // A worker would open the account and buy the order while it is being stopped.
+  await worker.stop()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
   await db('orders').where({ account_id: trader.accountId }).update({ phase: 'unproven' })
-  await worker.stop()
   const failed = await halted({ scope: 'partner', subject: partner.partnerId }, () => failHalted(db, 10))
   assert.is(failed.length, 1)
   worker = await startTestWorker(harness.env)
