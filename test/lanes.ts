@@ -3,7 +3,7 @@
 import { cpus } from 'node:os'
 
 const LOOK_MS = 1_000
-const IDLE = 0.25
+const IDLE = 0.15
 
 export interface Lane<T> {
   run(item: T): Promise<void>

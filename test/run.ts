@@ -42,7 +42,7 @@ with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one
 Environment:
   TEST_DATABASE_URL  a PostgreSQL (as superuser) to test against instead of starting one
   TEST_PG_BIN        another PostgreSQL's programs for the one we start, e.g. /usr/lib/postgresql/15/bin
-  TEST_CONCURRENCY   files at a time (two for each core, three while cores are idle)
+  TEST_CONCURRENCY   files at a time (three for each core, up to six while cores are idle)
   TEST_DIALECT       v3 or next: speak only this one with the broker`
 
 const { flags, filters } = readArguments()
@@ -248,10 +248,10 @@ function keyOf(path: string, dialect?: string): string {
 async function inParallel(files: TestRun[], open: () => Lane<TestRun>): Promise<void> {
   const cores = availableParallelism()
   const given = Number(process.env.TEST_CONCURRENCY)
-  const width = given || Math.min(8, 2 * cores)
+  const width = given || Math.min(12, 3 * cores)
   // What takes longest begins first, so that no long file is left for the end.
   const longest = files.toSorted((a, b) => secondsOf(b) - secondsOf(a))
-  await inLanes(longest, { width, most: given || Math.min(12, 3 * cores), open, signal: interrupted.signal })
+  await inLanes(longest, { width, most: given || Math.min(24, 6 * cores), open, signal: interrupted.signal })
 }
 
 function printOutcome(name: string, outcome: FileOutcome, verbose: boolean): void {
@@ -295,8 +295,8 @@ async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
     full_page_writes: 'off',
     wal_level: 'minimal',
     max_wal_senders: '0',
-    // A file with a worker of its own has pools of some forty connections, and a dozen files run beside each other.
-    max_connections: '600',
+    // A file with a worker of its own has pools of some forty connections, and up to two dozen files run beside each other.
+    max_connections: '1000',
     checkpoint_timeout: '1h',
     log_min_messages: 'fatal'
   }
