@@ -14,7 +14,7 @@ import { tickOrder } from '../support/tick-order.ts'
 
 // The slow clock does not come up, and orders fail before it would.
 const SWEEP_MS = 60_000
-const TTL_MS = 30_000
+const TTL_MS = 50_000
 const BUY_MS = 1500
 
 const port = await freePort()
@@ -26,7 +26,15 @@ onClose(() => simulator.close())
 const { appIdHeader } = simulator
 const broker = brokerEnv({ url: `ws://${here}/websockets/v3`, nextUrl: `http://${here}`, appIdHeader })
 const harness = await openHarness({
-  env: { ...broker, SWEEP_MS: String(SWEEP_MS), ORDER_TTL_MS: String(TTL_MS), PERMIT_MS: '10000' }
+  env: {
+    ...broker,
+    SWEEP_MS: String(SWEEP_MS),
+    ORDER_TTL_MS: String(TTL_MS),
+    PERMIT_MS: '10000',
+    // Longer than a purchase is held up here on any machine.
+    BROKER_ANSWER_TIMEOUT_MS: '60000',
+    RECONCILE_AFTER_MS: '60000'
+  }
 })
 const { db } = harness.services
 const partner = await harness.makePartner()

@@ -36,18 +36,20 @@ killed('can be requested again within the seconds that Retry-After shows', async
   api.kill('SIGKILL')
   await api.ended
   await go()
-  const killedAt = performance.now()
-  let promisedMs: number | undefined
+  // What was sent later than the first refusal shows is not refused, however slow the machine is.
+  let freeAt = Number.POSITIVE_INFINITY
   const again = await until('its repeat', async () => {
+    const sentAt = performance.now()
     const response = await create('killed', key)
     if (response.status === 200) return response
     assert.is(response.body.error, 'IDEMPOTENCY_IN_PROGRESS')
-    promisedMs ??= 1000 * Number(response.headers.get('retry-after'))
+    assert.ok(sentAt < freeAt, 'refused for longer than Retry-After shows')
+    const seconds = Number(response.headers.get('retry-after'))
+    assert.ok(seconds >= 1 && seconds <= 5, `${seconds} s`)
+    freeAt = Math.min(freeAt, performance.now() + 1000 * seconds)
     return undefined
   })
-  const ms = performance.now() - killedAt
-  assert.ok(promisedMs !== undefined && promisedMs <= 5000, `${promisedMs} ms`)
-  assert.ok(ms < 8000, `after ${Math.round(ms)} ms`)
+  assert.ok(freeAt < Number.POSITIVE_INFINITY, 'its first repeat is refused')
   assert.is(again.headers.get('idempotent-replayed'), null)
   assert.is((await botsNamed('killed')).length, 1)
 })
