@@ -1,7 +1,7 @@
 /** Settings under which an order whose purchase got no reply is in doubt, and resolved, within seconds. */
 export const soonInDoubt = {
   // Long enough for a machine that has little time.
-  ORDER_TTL_MS: '15000',
+  ORDER_TTL_MS: '60000',
   PERMIT_MS: '500',
   RECONCILE_AFTER_MS: '1000',
   BROKER_ANSWER_TIMEOUT_MS: '700',

@@ -149,6 +149,8 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     RATE_LIMIT_PRO: '1000000',
     RATE_LIMIT_SCALE: '1000000',
     RATE_LIMIT_TRADER: '1000000',
+    // The service rightly places nothing after an order's time to live, and a busy machine may need longer than the default of 10 s.
+    ORDER_TTL_MS: '60000',
     ...options.env
   }
   const config = readConfig(env)
