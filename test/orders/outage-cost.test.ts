@@ -51,6 +51,12 @@ interface OutageCost {
   walBytes: number | null
 }
 
+interface OutageReading {
+  transactions: number
+  /** What each connection has written so far. */
+  walBytes: Map<number, number> | null
+}
+
 async function openStack(env: Record<string, string>) {
   const harness = await openHarness({ env: { ORDER_TTL_MS: '20000', PERMIT_MS: '3000', ...env } })
   const { db } = harness.services
@@ -61,18 +67,20 @@ async function openStack(env: Record<string, string>) {
     db,
     `select current_setting('server_version_num')::int >= 180000 as counts`
   )
-  // Of this database's backends alone: other tests write to the same log.
-  const walBytes = server?.counts
-    ? `(select coalesce(sum(wal.wal_bytes), 0) from pg_stat_activity a
-         cross join lateral pg_stat_get_backend_wal(a.pid) wal where a.datname = current_database())::float8`
-    : 'null'
-  async function read(): Promise<OutageCost> {
-    const [found] = await rows<OutageCost>(
+  // Of this database's connections alone: other tests write to the same log, and so does autovacuum where a test takes long.
+  const written = `select a.pid, wal.wal_bytes::float8 as bytes
+                     from pg_stat_activity a cross join lateral pg_stat_get_backend_wal(a.pid) wal
+                    where a.datname = current_database() and a.backend_type = 'client backend'`
+  async function read(): Promise<OutageReading> {
+    const [found] = await rows<{ transactions: number }>(
       db,
-      `select (select xact_commit + xact_rollback from pg_stat_database where datname = current_database())::float8 as transactions,
-              ${walBytes} as "walBytes"`
+      `select (xact_commit + xact_rollback)::float8 as transactions from pg_stat_database where datname = current_database()`
     )
-    return found as OutageCost
+    const wal = server?.counts ? await rows<{ pid: number; bytes: number }>(db, written) : null
+    return {
+      transactions: found?.transactions ?? 0,
+      walBytes: wal && new Map(wal.map(({ pid, bytes }) => [pid, bytes]))
+    }
   }
   const place = (index: number) =>
     partner.call(placeBinaryOrder, {
@@ -90,7 +98,10 @@ async function outageOf(stack: Awaited<ReturnType<typeof openStack>>): Promise<O
   await until('the end of the outage', () => performance.now() > over, OUTAGE_MS + 5000)
   const after = await read()
   void Promise.allSettled(responses)
-  const walBytes = after.walBytes === null || before.walBytes === null ? null : after.walBytes - before.walBytes
+  // A connection that has ended takes its bytes with it.
+  const walBytes =
+    after.walBytes &&
+    [...after.walBytes].reduce((sum, [pid, bytes]) => sum + bytes - (before.walBytes?.get(pid) ?? 0), 0)
   return { transactions: after.transactions - before.transactions, walBytes }
 }
 
