@@ -29,7 +29,7 @@ const SLOW_MS = 1500
 const simulator = await startSimulator({ tickMs: 50, seed: 18, limits: 'off' })
 onClose(() => simulator.close())
 // Copies wait for each other: their time to live must not be what is tested.
-const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '30000' } })
+const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '300000' } })
 await startTestWorker(harness.env)
 const { db } = harness.services
 

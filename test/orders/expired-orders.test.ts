@@ -235,7 +235,7 @@ expired(
     await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)
     assert.is(await messageOf(id), `${EXPIRED} The clock of the database was set back.`)
     assert.is(bought(first), 0)
-    await db.transaction(trx => makeWaiting(second, { ...terms, queued_at: from(-5), expires_at: from(5) }, trx))
+    await db.transaction(trx => makeWaiting(second, { ...terms, queued_at: from(-5), expires_at: from(60) }, trx))
     await until('the contract of the later one', () => bought(second) === 1)
     await worker.stop()
   }
@@ -305,10 +305,12 @@ expired(
   'has as its reason that the connection was not ready, with a broker that accepts connections and is silent',
   async () => {
     const url = await startSilent()
-    const id = await makeWaiting(await partner.makeTrader(), { expires_at: new Date(Date.now() + 3000) })
     const env = { ...harness.env, BROKER_URL: url, PERMIT_MS: '1000', SWEEP_MS: '100' }
     const worker = await startTestWorker(env)
     onClose(worker.stop)
+    const trader = await partner.makeTrader()
+    // From here on it is tried, which starting a worker delays on a busy machine.
+    const id = await makeWaiting(trader, { expires_at: new Date(Date.now() + 5000) })
     await until('its end', async () => (await findOrders(db, [id]))[0]?.phase === 'failed', 60_000)
     assert.is(await messageOf(id), `${EXPIRED} The connection of its account was not ready.`)
   }

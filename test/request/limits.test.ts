@@ -120,7 +120,7 @@ paused('as while it fails over holds up the first requests alone, and counts aga
     ms += performance.now() - from
   }
   await client.call('CLIENT', 'UNPAUSE')
-  assert.ok(ms < 3000, `20 counts took ${Math.round(ms)} ms`)
+  assert.ok(ms < 4500, `20 counts took ${Math.round(ms)} ms`)
   await until('counts in Redis again', () => counted('after a pause'))
 })
 
