@@ -76,23 +76,28 @@ sending(
   async () => {
     const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
     let refused: string | undefined
+    let refusals = 0
+    // Until all events of the others have come, which on a busy machine may be after the pause of the first attempt.
     receiver.respond = ({ event }, response) => {
-      const first = refused === undefined
-      if (first) refused = event.data.orderId
-      response.writeHead(first ? 500 : 204).end(first ? '<b>not now</b>' : '')
+      refused ??= event.data.orderId
+      const others = receiver.book.filter(({ event }) => event.data.orderId !== refused)
+      const refuses = event.data.orderId === refused && (refusals === 0 || others.length < 8)
+      if (refuses) refusals += 1
+      response.writeHead(refuses ? 500 : 204).end(refuses ? '<b>not now</b>' : '')
     }
     const { webhookId } = await register(partner, receiver, { types: ['order.opened', 'order.closed'] })
     await tradeOrders(partner, 5)
-    await until('all events and one again', () => receiver.book.length >= 11, WAIT_MS)
+    await until('all events', () => receiver.book.length >= 10 + Math.max(1, refusals), WAIT_MS)
     const ofRefused = receiver.book.filter(({ event }) => event.data.orderId === refused).map(({ event }) => event.type)
-    assert.equal(ofRefused, ['order.opened', 'order.opened', 'order.closed'])
-    assert.is(receiver.book.at(-1)?.event.data.orderId, refused, 'the others passed')
-    const listed = await until('eleven attempts', async () => {
+    assert.equal(ofRefused, [...Array(refusals + 1).fill('order.opened'), 'order.closed'])
+    const listed = await until('all attempts', async () => {
       const data = await deliveriesOf(partner, webhookId)
-      return data.length === 11 && data
+      return data.length === 10 + refusals && data
     })
-    const failed = listed.filter(({ status }: { status: string }) => status === 'RETRYING')
-    assert.is(failed.length, 1)
+    const failed = listed
+      .filter(({ status }: { status: string }) => status === 'RETRYING')
+      .sort((a: { attempt: number }, b: { attempt: number }) => a.attempt - b.attempt)
+    assert.is(failed.length, refusals)
     assert.equal([failed[0].error, failed[0].httpStatus, failed[0].response], ['HTTP_STATUS', 500, '<b>not now</b>'])
     assert.ok(Date.parse(failed[0].nextAt) - Date.parse(failed[0].at) >= 4900)
     assert.is((await partner.call(getWebhook, { params: { id: webhookId } })).body.status, 'ENABLED')
