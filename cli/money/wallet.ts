@@ -1,8 +1,9 @@
 // operator wallet: what partners paid in, what they hold, what moved.
 import type { Command } from 'commander'
-import { debitWallet, getWallet, listStatement, topUp } from '../../db/money/wallets.ts'
+import { debitWallet, findUnnamedMovement, getWallet, listStatement, topUp } from '../../db/money/wallets.ts'
 import { getPartner, getRealPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
+import type { Db } from '../../db/postgres/connection.ts'
 import { DebitOrder, StatementQuery, TopUpOrder } from '../../schemas/commands/money.ts'
 import { OfPartner } from '../../schemas/commands/operator.ts'
 import { shown } from '../../schemas/fields/money.ts'
@@ -17,26 +18,12 @@ export function addWallet(program: Command): void {
     .description('Pay into a wallet; an unpaid plan fee is charged from it at once')
     .requiredOption('--partner <partnerId>', 'whose wallet')
     .requiredOption('--amount <usd>', 'how much, with up to two decimals')
-    .option('--reference <text>', "the payment's own name: the same again for this partner pays in nothing")
-    .addHelpText('after', examples('wallet topup --partner ptn_01jd… --amount 500 --reference wire-2026-117'))
-    .action(
-      withStore(
-        async ({ db, config, actor }, { partner: partnerId, amount, reference }: TopUpOrder) =>
-          db.transaction(async trx => {
-            const prices = config.planPrices
-            const paid = await topUp(trx, { partnerId, amountUsd: amount, reference, prices })
-            const details = { amountUsd: amount, reference: reference ?? null, repeated: paid.repeated }
-            await recordAudit(trx, { actor, action: 'wallet.topup', target: partnerId, details })
-            return {
-              partnerId,
-              balanceUsd: shown(paid.balanceUsd),
-              saasStatus: paid.saasStatus,
-              repeated: paid.repeated
-            }
-          }),
-        { input: TopUpOrder, acts: true }
-      )
+    .option(
+      '--reference <text>',
+      "the payment's own name: the same again for this partner pays in nothing; without it a repeat pays in once more"
     )
+    .addHelpText('after', examples('wallet topup --partner ptn_01jd… --amount 500 --reference wire-2026-117'))
+    .action(withStore(payIn, { input: TopUpOrder, acts: true }))
 
   wallet
     .command('debit')
@@ -44,7 +31,10 @@ export function addWallet(program: Command): void {
     .requiredOption('--partner <partnerId>', 'whose wallet')
     .requiredOption('--amount <usd>', 'how much, with up to two decimals; never more than the wallet holds')
     .requiredOption('--reason <text>', 'why; the partner reads it in its statement')
-    .option('--reference <text>', "the correction's own name: the same again for this partner takes out nothing")
+    .option(
+      '--reference <text>',
+      "the correction's own name: the same again for this partner takes out nothing; without it a repeat takes out once more"
+    )
     .addHelpText(
       'after',
       examples(
@@ -101,13 +91,45 @@ export function addWallet(program: Command): void {
     )
 }
 
+async function payIn(
+  { db, config, actor, confirmOnTerminal }: Opened,
+  { partner: partnerId, amount, reference }: TopUpOrder
+) {
+  const warning = await warnOfRepeat(db, { partnerId, kind: 'topup', amount, reference })
+  if (warning) await confirmOnTerminal(`${warning} Pay in ${amount} USD once more?`)
+  return db.transaction(async trx => {
+    const paid = await topUp(trx, { partnerId, amountUsd: amount, reference, prices: config.planPrices })
+    const details = { amountUsd: amount, reference: reference ?? null, repeated: paid.repeated }
+    await recordAudit(trx, { actor, action: 'wallet.topup', target: partnerId, details })
+    return {
+      partnerId,
+      balanceUsd: shown(paid.balanceUsd),
+      saasStatus: paid.saasStatus,
+      repeated: paid.repeated,
+      ...(warning ? { warning } : {})
+    }
+  })
+}
+
 async function debit({ db, actor, confirm }: Opened, { partner: partnerId, amount, reason, reference }: DebitOrder) {
   const { name } = await getRealPartner(db, partnerId)
-  await confirm(`Take ${amount} USD out of the wallet of ${name} (${partnerId})?`)
+  const warning = await warnOfRepeat(db, { partnerId, kind: 'debit', amount, reference })
+  await confirm(`${warning ? `${warning} ` : ''}Take ${amount} USD out of the wallet of ${name} (${partnerId})?`)
   return db.transaction(async trx => {
     const { balanceUsd, repeated } = await debitWallet(trx, { partnerId, amountUsd: amount, reason, reference })
     const details = { amountUsd: amount, reason, reference: reference ?? null, repeated }
     await recordAudit(trx, { actor, action: 'wallet.debit', target: partnerId, details })
-    return { partnerId, balanceUsd: shown(balanceUsd), repeated }
+    return { partnerId, balanceUsd: shown(balanceUsd), repeated, ...(warning ? { warning } : {}) }
   })
+}
+
+/** The warning of a movement without a reference that was made within the last hour already; undefined where there was none. */
+async function warnOfRepeat(
+  db: Db,
+  { reference, amount, ...of }: { partnerId: string; kind: 'topup' | 'debit'; amount: string; reference?: string }
+): Promise<string | undefined> {
+  if (reference !== undefined) return undefined
+  const at = await findUnnamedMovement(db, { ...of, amountUsd: amount })
+  const done = of.kind === 'topup' ? 'paid in' : 'taken out'
+  return at && `${amount} USD were ${done} at ${at.toISOString()} already, without a reference.`
 }

@@ -5,6 +5,7 @@ import { getWallet, topUp } from '../../db/money/wallets.ts'
 import {
   countTraders,
   countUnfinished,
+  findNamesake,
   getPartner,
   getRealPartner,
   insertPartner,
@@ -46,17 +47,7 @@ export function addPartners(program: Command): void {
     .option('--broker-app-id <id>', "the partner's application id at the broker (v3: 1 unless given; next: required)")
     .option('--broker-dialect <dialect>', 'v3 or next (default: BROKER_DIALECT)')
     .addHelpText('after', examples('partners create --name "Acme Markets" --plan PRO --balance 500 --trial-days 30'))
-    .action(
-      withStore(
-        async ({ db, config, actor }, input: NewPartner) =>
-          db.transaction(async trx => {
-            const partner = await createPartner(trx, config, { ...input, actor })
-            const { balanceUsd, feeUsd, nextFeeAt } = await getWallet(trx, partner.partnerId, config.planPrices)
-            return { ...presentPartner(partner), balanceUsd: shown(balanceUsd), feeUsd: shown(feeUsd), nextFeeAt }
-          }),
-        { input: NewPartner, acts: true }
-      )
-    )
+    .action(withStore(create, { input: NewPartner, acts: true }))
 
   partners
     .command('list')
@@ -129,6 +120,25 @@ the partner exchanges those and makes them active; the old ones stay, and show a
 ${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7Q2')}`
     )
     .action(withStore(setPartnersBroker, { input: BrokerChange, acts: true }))
+}
+
+async function create({ db, config, actor, confirmOnTerminal }: Opened, input: NewPartner) {
+  const namesake = await findNamesake(db, input.name)
+  const warning =
+    namesake && `${namesake.partnerId}, made at ${namesake.createdAt.toISOString()}, has this name as well.`
+  // It may be the repeat of a command whose output was lost.
+  if (warning) await confirmOnTerminal(`${warning} Create another partner named ${input.name}?`)
+  return db.transaction(async trx => {
+    const partner = await createPartner(trx, config, { ...input, actor })
+    const { balanceUsd, feeUsd, nextFeeAt } = await getWallet(trx, partner.partnerId, config.planPrices)
+    return {
+      ...presentPartner(partner),
+      balanceUsd: shown(balanceUsd),
+      feeUsd: shown(feeUsd),
+      nextFeeAt,
+      ...(warning ? { warning } : {})
+    }
+  })
 }
 
 /** Puts a partner on another plan, after showing the cost and confirming. */

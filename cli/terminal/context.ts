@@ -27,6 +27,8 @@ export interface Context {
    * confirm on.
    */
   confirm(question: string): Promise<void>
+  /** As `confirm`, on a terminal. Without one it returns at once: for what is unusual but no reason to stop a script. */
+  confirmOnTerminal(question: string): Promise<void>
   /** Prints progress; on stderr, and only on a terminal. */
   note(text: string): void
   /** Has the command end with exit code 1 although it has a result to print; `why` is the line on stderr. */
@@ -123,6 +125,9 @@ function action<Input, Result extends object>(
         return operatorName(name)
       },
       confirm: question => confirm(question, globals),
+      confirmOnTerminal: async question => {
+        if (canAsk(globals)) await confirm(question, globals)
+      },
       note: text => {
         if (process.stderr.isTTY && format === 'text') process.stderr.write(`${text}\n`)
       },
@@ -211,10 +216,11 @@ async function promptForName({ yes, input }: Globals): Promise<string | undefine
   return (await prompts.input({ message, validate }, { output: process.stderr })).trim()
 }
 
-async function confirm(question: string, { yes, input }: Globals): Promise<void> {
-  if (yes) return
-  if (!input || !process.stdin.isTTY)
-    throw new CommandRefusal(`${question} Nobody can be asked here: repeat with --yes.`)
+const canAsk = ({ input }: Globals): boolean => input && process.stdin.isTTY
+
+async function confirm(question: string, globals: Globals): Promise<void> {
+  if (globals.yes) return
+  if (!canAsk(globals)) throw new CommandRefusal(`${question} Nobody can be asked here: repeat with --yes.`)
   // Loaded only for a prompt; on stderr, so that stdout carries the result alone.
   const prompts = await import('@inquirer/prompts')
   const agreed = await prompts.confirm({ message: question, default: false }, { output: process.stderr })

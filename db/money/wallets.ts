@@ -106,6 +106,26 @@ export async function debitWallet(
   return { balanceUsd: await balanceOf(trx, wallet), repeated }
 }
 
+/**
+ * When the operator last paid this amount into a wallet, or took it out, without a reference, within an hour: the same again may be the
+ * repeat of a command whose output was lost. Undefined where it did not, among the newest thousand movements.
+ */
+export async function findUnnamedMovement(
+  db: Db,
+  { partnerId, kind, amountUsd }: { partnerId: string; kind: 'topup' | 'debit'; amountUsd: string }
+): Promise<Date | undefined> {
+  const [found] = await rows<{ at: Date }>(
+    db,
+    `select t.created_at as at
+       from (select transfer_id from ledger_entries where account_id = :wallet order by version desc limit 1000) e
+       join ledger_transfers t on t.id = e.transfer_id
+      where t.kind = :kind and t.amount = :amountUsd::numeric and t.details->>'reference' is null and t.created_at > now() - interval '1 hour'
+      order by t.created_at desc limit 1`,
+    { wallet: accounts.wallet(partnerId), kind, amountUsd }
+  )
+  return found?.at
+}
+
 export interface StatementEntry {
   transferId: string
   at: Date

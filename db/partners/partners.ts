@@ -148,6 +148,20 @@ export async function countOfApplication(db: Db, appId: string): Promise<number>
   return row?.count ?? 0
 }
 
+/** The newest partner of this name, compared without case; undefined where there is none. */
+export async function findNamesake(
+  db: Db,
+  name: string
+): Promise<Pick<PartnerRecord, 'partnerId' | 'createdAt'> | undefined> {
+  const [found] = await rows<Pick<PartnerRecord, 'partnerId' | 'createdAt'>>(
+    db,
+    `select id as "partnerId", created_at as "createdAt" from partners
+      where lower(name) = lower(:name) and test_of is null order by created_at desc, id desc limit 1`,
+    { name }
+  )
+  return found
+}
+
 /** All partners but test sides, oldest first, at most 10 000. */
 export async function listPartners(db: Db): Promise<PartnerRecord[]> {
   const found = await rows<WithLimitColumns<PartnerRecord>>(

@@ -1,12 +1,12 @@
 // The money commands of the operator as a person or a script runs them: one JSON document each.
 // test time-out: 300 s
-import { type AddressInfo, connect, createServer } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
 import { transfer } from '../../db/money/ledger.ts'
-import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { closeAll, openHarness } from '../support/harness.ts'
+import { loseCommits } from '../support/lost-commits.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
 import { operator as runOperator } from '../support/operator.ts'
 
@@ -142,35 +142,25 @@ money('say that a payment may be done whose acknowledgement was lost, and where 
   )
 })
 
-/** An address of the database at which every commit is done and its acknowledgement lost. */
-async function loseCommits(url: string): Promise<string> {
-  const { hostname, port } = new URL(url)
-  const server = createServer(client => {
-    const database = connect(Number(port), hostname)
-    let committing = false
-    for (const [from, to] of [
-      [client, database],
-      [database, client]
-    ] as const) {
-      from.on('error', () => to.destroy())
-      from.on('close', () => to.destroy())
-    }
-    client.on('data', data => {
-      committing ||= data.includes('COMMIT;')
-      database.write(data)
-    })
-    database.on('data', data => {
-      if (committing) database.destroy()
-      else client.write(data)
-    })
-  })
-  await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
-  onClose(async () => void server.close())
-  const through = new URL(url)
-  through.hostname = '127.0.0.1'
-  through.port = String((server.address() as AddressInfo).port)
-  return through.href
-}
+money('say of a payment without a reference, and of a name, that they were given before', async () => {
+  const first = (await operator('partners', 'create', '--name', 'Twice & Co')).document
+  const second = (await operator('partners', 'create', '--name', 'twice & co')).document
+  assert.is(first.warning, undefined)
+  assert.is(second.warning, `${first.partnerId}, made at ${first.createdAt}, has this name as well.`)
+  const partnerId = String(first.partnerId)
+  const move = async (verb: string, ...words: string[]) =>
+    (await operator('wallet', verb, '--partner', partnerId, '--yes', ...words)).document
+  const topup = (...words: string[]) => move('topup', '--amount', ...words)
+  for (const words of [['5', '--reference', 'wire-1'], ['5.0'], ['6']])
+    assert.is((await topup(...words)).warning, undefined)
+  const again = await topup('5')
+  assert.match(String(again.warning), /^5 USD were paid in at \S+Z already, without a reference\.$/)
+  assert.is(again.balanceUsd, 21)
+  assert.is((await topup('5', '--reference', 'wire-2')).warning, undefined)
+  const debit = () => move('debit', '--amount', '5', '--reason', 'paid in twice')
+  assert.is((await debit()).warning, undefined)
+  assert.match(String((await debit()).warning), /^5 USD were taken out at /)
+})
 
 money('verify the ledger, and name what breaks it on stderr with exit code 1', async () => {
   const { exit, document } = await operator('ledger', 'verify')
