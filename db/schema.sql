@@ -1137,6 +1137,7 @@ CREATE INDEX orders_archive_failed ON ONLY orders_archive USING btree (partner_i
 CREATE INDEX orders_archive_follow ON ONLY orders_archive USING btree (follow_id) WHERE (follow_id IS NOT NULL);
 CREATE INDEX orders_archive_opened ON ONLY orders_archive USING btree (partner_id, opened_at) WHERE (opened_at IS NOT NULL);
 CREATE INDEX orders_archive_page ON ONLY orders_archive USING btree (partner_id, created_at);
+CREATE INDEX orders_archive_page_closed ON ONLY orders_archive USING btree (partner_id, created_at) WHERE (phase = 'closed'::text);
 CREATE INDEX orders_archive_trader ON ONLY orders_archive USING btree (partner_id, trader_external_id, created_at);
 CREATE TRIGGER note_archived_traders AFTER INSERT ON orders_archive REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION note_archived_traders();
 

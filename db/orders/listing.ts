@@ -145,8 +145,8 @@ async function pageOf<Row extends ListedOrder>(
   else ofAll(query, filter, position)
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
-  // The index of the archived ones; without it a page reads all orders of the partner for the few that failed.
-  if (filter.status === 'FAILED') query.where({ phase: 'failed' })
+  // The indexes of the archived ones; without them a page reads all orders of the partner for the few that ended so.
+  if (filter.status === 'FAILED' || filter.status === 'CLOSED') query.where({ phase: filter.status.toLowerCase() })
   if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
   if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
   if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)

@@ -84,7 +84,8 @@ export const migrations: readonly string[] = [
   '0110_steps_of_totals',
   '0111_days_of_a_trader',
   '0120_earnings_entries',
-  '0130_disabled_traders'
+  '0130_disabled_traders',
+  '0131_archived_closed_page'
 ]
 
 /** The encoding that the database needs. */

@@ -325,6 +325,27 @@ reading('are listed where they failed, and found by any name, without reading th
   }
 })
 
+reading('are listed without reading those that failed beside few that closed', async () => {
+  const [unlucky, other] = [await harness.makePartner(), await harness.makePartner()]
+  const [trader, lucky] = [await unlucky.makeTrader(), await other.makeTrader()]
+  // Among all orders, most closed: nothing else shows PostgreSQL that this partner's did not.
+  for (let n = 0; n < 300; n++) {
+    await insertOldOrder(db, trader, { at: daysAgo(80), ...unbought })
+    await insertOldOrder(db, lucky, { at: daysAgo(80) })
+  }
+  const closed = await insertOldOrder(db, trader, { at: daysAgo(90) })
+  await move()
+  await db.raw('vacuum analyze orders_archive')
+  const read = await rowsRead(db, 'orders_archive', async trx => {
+    const filter = { partnerId: unlucky.partnerId, status: 'CLOSED' as const, limit: 50 }
+    assert.equal(
+      (await listEntries(trx, filter)).orders.map(({ id }) => id),
+      [closed]
+    )
+  })
+  assert.ok(read < 20, `${read} rows were read for the list`)
+})
+
 /** The months of the archive that `read` locks, which are those that its statements consider. */
 async function monthsOf(read: (trx: Db) => Promise<unknown>): Promise<string[]> {
   return db.transaction(async trx => {
