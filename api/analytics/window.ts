@@ -2,6 +2,7 @@
 import { endOfPresent, type Interval, isUnknownZone, type Window } from '../../db/analytics/windows.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
+import { readInstant } from '../../schemas/fields/instants.ts'
 import { timezoneFault } from '../../schemas/fields/timezones.ts'
 
 const DAY_MS = 86_400_000
@@ -50,7 +51,7 @@ const wrong = (name: string, message: string) => invalid([{ path: `/query/${name
 
 function instantOf(name: string, text: string | undefined): number | undefined {
   if (text === undefined) return undefined
-  const ms = Date.parse(text)
+  const ms = readInstant(text, `/query/${name}`).getTime()
   if (!(ms >= FIRST_MS && ms < LAST_MS))
     throw wrong(name, 'must be an instant between 2000 and 2200, such as 2026-11-21T08:00:00Z')
   return ms

@@ -62,6 +62,13 @@ for (const [query, path] of [
     }
   })
 
+windows('begins and ends at moments in every form of ISO 8601 that other requests take', async () => {
+  for (const from of ['2026-10-01T02:00:00+02', '2026-10-01t05:30:00.000+0530', '2026-09-30 23:00:00-01:00']) {
+    const { status, body } = await partner.call(getRevenue, { query: { ...inOctober, from } })
+    assert.equal([status, body.from], [200, '2026-10-01T00:00:00.000Z'], from)
+  }
+})
+
 windows('is by default the last 30 days in UTC, of real money', async () => {
   const { body } = await partner.call(getRevenue, {})
   assert.equal([body.timezone, body.interval, body.data], ['UTC', 'day', []])
