@@ -3,6 +3,7 @@
 import type { Command } from 'commander'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
+import { databaseNow } from '../../db/postgres/now.ts'
 import { BillingOrder } from '../../schemas/commands/money.ts'
 import { withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
@@ -21,6 +22,10 @@ export function addBilling(program: Command): void {
         async ({ db, config, actor }, { now }: BillingOrder) => {
           const prices = config.planPrices
           const at = now === undefined ? undefined : instantOf('--now', now)
+          // The workers charge what is due by now as well. Of what is not, the line comes before the first charge: a check that is killed has
+          // charged some.
+          if (at !== undefined && at > (await databaseNow(db)))
+            await recordAudit(db, { actor, action: 'billing.check-ahead', details: { now: at.toISOString() } })
           const counts = await checkBilling(db, {
             prices,
             feePct: config.marketplaceFeePct,

@@ -150,6 +150,32 @@ for (const [name, { args, repeat, again }] of Object.entries(cases))
     else if (name === 'wallet topup without one' || name === 'partners create') assert.ok(repeated.json.warning)
   })
 
+killed('billing check as of a later instant is audited before it charges the first', async () => {
+  const last = await makePartner()
+  await own('partners')
+    .where({ id: last.partnerId })
+    .update({ period_end: new Date(Date.now() + 32 * 86_400_000) })
+  const fees = async () =>
+    Number((await own('ledger_transfers').where({ kind: 'plan_fee' }).count('* as count').first())?.count)
+  const [charged, lines] = [await fees(), await linesOf()]
+  const holder = await own.transaction()
+  await holder('partners').where({ id: last.partnerId }).forUpdate().select('id')
+  const now = new Date(Date.now() + 33 * 86_400_000).toISOString()
+  const args = ['cli/main.ts', 'billing', 'check', '--now', now]
+  const child = spawn(process.execPath, args, { env: { ...process.env, ...env }, stdio: 'ignore' })
+  const ended = once(child, 'exit')
+  try {
+    await until('the check to wait', async () => (await sessions(`wait_event_type = 'Lock'`)).length > 0, 60_000)
+  } finally {
+    child.kill('SIGKILL')
+    await ended
+    await holder.rollback()
+  }
+  assert.ok((await fees()) > charged)
+  const [line] = await own('audit_log').orderBy('seq', 'desc').limit(1)
+  assert.equal([await linesOf(), line.action, line.details], [lines + 1, 'billing.check-ahead', { now }])
+})
+
 const inTerminal = hasTerminal
   ? killed
   : (name: string, _test: () => Promise<void>) => console.log(`SKIPPED ${name}: tmux is not installed here`)
