@@ -36,7 +36,6 @@ import { openPlaces } from './request/places.ts'
 import { openStalls } from './request/stalls.ts'
 import { openWaits } from './request/waits.ts'
 
-keepHeapSmall()
 const config = loadEnvironment('api')
 const log = openLog({ level: config.logLevel, name: 'api' })
 const stopping = stopOn(log)
@@ -100,6 +99,7 @@ const metrics = await serveMetrics({
 const unregister = registerProcess(store.db, { name: newProcessName(), kind: 'api', address, log })
 log.info({ address }, 'listening')
 announceReady({ address })
+keepHeapSmall()
 
 await stopping
 await endInOrder(log, [

@@ -26,7 +26,6 @@ import { startLoop } from './platform/loop.ts'
 import { openSignal } from './signal.ts'
 import { openTestBroker } from './test-broker.ts'
 
-keepHeapSmall()
 const config = loadEnvironment('worker')
 const log = openLog({ level: config.logLevel, name: 'worker' })
 const stopping = stopOn(log)
@@ -89,6 +88,7 @@ const unregister = registerProcess(store.db, {
   log
 })
 announceReady()
+keepHeapSmall()
 
 await stopping
 await endInOrder(log, [

@@ -45,7 +45,8 @@ export function warnOfSettings(config: Config, name: 'api' | 'worker', log: Log)
 /**
  * Collects garbage when the heap has grown by two fifths over the live size. Thousands of short requests, or of
  * contract updates every second, leave mostly garbage, and V8 alone would let more of it pile up before it collects.
- * The heap's bound stays unchanged, for the day when so much is alive.
+ * The heap's bound stays unchanged, for the day when so much is alive. Called once all modules are loaded: V8 takes no compiled
+ * code from the cache that was compiled under other flags, and programs without this one use the same cache.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')

@@ -2,10 +2,14 @@
 // test in the full run only
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import { mkdtemp, rm } from 'node:fs/promises'
+import { tmpdir } from 'node:os'
+import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { closeAll, onClose } from '../support/harness.ts'
+import { closeAll, onClose, openTestDatabase, TOKEN_KEYS } from '../support/harness.ts'
+import { startApi, startWorker } from '../support/processes.ts'
 
 const program = `
   import { openLog } from './db/platform/log.ts'
@@ -92,6 +96,34 @@ modules('load neither fetch nor HTTP/2 before they need it', async () => {
   })
   onClose(async () => void child.kill('SIGKILL'))
   assert.equal(JSON.parse(await text(child.stdout)), [])
+})
+
+modules('take all compiled code from the cache, whichever program left it there', async () => {
+  const cache = await mkdtemp(join(tmpdir(), 'operator-test-compiled-'))
+  onClose(() => rm(cache, { recursive: true, force: true }))
+  const env = {
+    DATABASE_URL: await openTestDatabase(),
+    TOKEN_KEYS,
+    BROKER_URL: 'ws://127.0.0.1:9/websockets/v3',
+    NODE_COMPILE_CACHE: cache,
+    NODE_DEBUG_NATIVE: 'COMPILE_CACHE'
+  }
+  // What both load once they run, left by a program that sets no flag.
+  const script = `for (const name of ['pg-boss', 'knex/lib/dialects/postgres/index.js']) await import(name)`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', script], {
+    env: { ...process.env, NODE_COMPILE_CACHE: cache },
+    stdio: ['ignore', 'ignore', 'inherit']
+  })
+  assert.is((await once(child, 'exit'))[0], 0)
+  for (const start of [startApi, startWorker]) {
+    const started = await start(env)
+    const ofPgBoss = started.lines.filter(line => /pg-boss.* was (accepted|rejected)/.test(line))
+    assert.ok(ofPgBoss.length > 0, 'the cache is used')
+    const rejected = started.lines.filter(line => line.includes(' was rejected'))
+    assert.equal(rejected, [])
+    started.kill('SIGKILL')
+    await started.ended
+  }
 })
 
 modules.after(closeAll)
