@@ -73,13 +73,24 @@ const writings = ['', ' ', '  ', '    ', '\t', ' '.repeat(8)].flatMap(indent => 
   { indent, escaped: true }
 ])
 
+const inAscii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
+
+// Most strings are in several bodies, and all of them in each way to write one.
+const escapedStrings = new Map<string, string>()
+
+/** What is made here has neither quotes nor backslashes in its strings. */
+function escapeAll(string: string): string {
+  const known = escapedStrings.get(string)
+  if (known) return known
+  const escaped = `"${string.slice(1, -1).replaceAll(/[\s\S]/g, inAscii)}"`
+  escapedStrings.set(string, escaped)
+  return escaped
+}
+
 /** A JSON text with every character of its strings and names escaped, where that is wanted. */
 function written(value: unknown, { indent, escaped }: (typeof writings)[number]): string {
   const text = JSON.stringify(value, null, indent)
-  if (!escaped) return text
-  const inAscii = (unit: string) => `\\u${unit.charCodeAt(0).toString(16).padStart(4, '0')}`
-  // What is made here has neither quotes nor backslashes in its strings.
-  return text.replaceAll(/"[^"]*"/g, string => `"${string.slice(1, -1).replaceAll(/[\s\S]/g, inAscii)}"`)
+  return escaped ? text.replaceAll(/"[^"]*"/g, escapeAll) : text
 }
 
 // A free-form object as large as it may be: 16 KiB of the least values, as deep as they may be.

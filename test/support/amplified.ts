@@ -15,7 +15,7 @@ interface Filling {
 
 /** `text` repeated between commas up to `bytes`. */
 const filled = (text: string, bytes: number) =>
-  Array.from({ length: Math.max(1, Math.floor(bytes / (text.length + 1))) }, () => text).join()
+  `${text},`.repeat(Math.max(1, Math.floor(bytes / (text.length + 1)))).slice(0, -1)
 
 const keyed = (value: string, bytes: number) => {
   const count = Math.max(1, Math.floor(bytes / (value.length + 10)))
