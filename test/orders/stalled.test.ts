@@ -31,6 +31,8 @@ onClose(() => simulator.close())
 const { appIdHeader } = simulator
 const RECONCILE_AFTER_MS = 1000
 const TTL_MS = 60_000
+// Of a purchase at least: what a busy worker still sends about the account before it, as a ping, is shorter.
+const PURCHASE_BYTES = 120
 const harness = await openHarness({
   env: {
     ...brokerEnv({ url: `ws://${here}/websockets/v3`, nextUrl: `http://${here}`, appIdHeader }),
@@ -87,7 +89,13 @@ async function killMidway() {
   const killed = await startWorker(harness.env)
   const stalled = await makeStalled()
   const response = stalled.place()
-  await until('the purchase', () => stalled.bytes() > 0)
+  const { accountId } = stalled
+  await until(
+    'the purchase',
+    async () =>
+      stalled.bytes() >= PURCHASE_BYTES &&
+      (await db('orders').where({ account_id: accountId, phase: 'sending' }).first())
+  )
   killed.kill('SIGKILL')
   await killed.ended
   return { ...stalled, response }
