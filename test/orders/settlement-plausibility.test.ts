@@ -23,7 +23,7 @@ import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 5, limits: 'off' })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { ...brokerEnv(simulator), LEASE_MS: '3000', SWEEP_MS: '200' } })
+const harness = await openHarness({ env: { ...brokerEnv(simulator), LEASE_MS: '60000', SWEEP_MS: '200' } })
 const { db } = harness.services
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
