@@ -130,21 +130,36 @@ const splitOrder = (row: PageRow): EventRow => ({
   order: row.id === null ? null : row
 })
 
+interface EventsRequest extends EventSelection {
+  partnerId: string
+  point: Point | undefined
+  limit: number
+}
+
+// Days are dropped once a day, several of them only after a longer stop.
+const READS_FROM_THE_OLDEST = 3
+
 /**
  * The partner's events after `point`, oldest first; `undefined` is before the oldest that is kept. Throws PointExpired.
  */
-export async function readEvents(
+export async function readEvents(db: Db, { point, ...request }: EventsRequest): Promise<EventsPage> {
+  if (point) return readAfter(db, { ...request, point })
+  for (let reads = 1; ; reads++) {
+    const { oldest } = await readLogState(db, request.partnerId)
+    try {
+      return await readAfter(db, { ...request, point: oldest })
+    } catch (error) {
+      // What was the oldest was dropped in between: whoever named no point has not missed anything.
+      if (!(error instanceof PointExpired) || reads === READS_FROM_THE_OLDEST) throw error
+    }
+  }
+}
+
+async function readAfter(
   db: Db,
-  {
-    partnerId,
-    point,
-    limit,
-    types,
-    traders
-  }: { partnerId: string; point: Point | undefined; limit: number } & EventSelection
+  { partnerId, point: from, limit, types, traders }: EventsRequest & { point: Point }
 ): Promise<EventsPage> {
   const filtered = types !== undefined || traders !== undefined
-  const from = point ?? (await readLogState(db, partnerId)).oldest
   const found = await rows<PageRow>(
     db,
     sql`with state as (${stateOf}), scanned as materialized (

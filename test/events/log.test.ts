@@ -329,7 +329,18 @@ reading('keeps events for so many days, and returns 410 for older cursors', asyn
   await dumping.raw('select count(*) from events')
   assert.is(await dropEventDays(db, 6), 0, 'a day that is being read stays')
   await dumping.rollback()
-  assert.is(await dropEventDays(db, 6), 1)
+  // A reader without a cursor, which has seen where the log begins and has not read it yet, reads from where it begins now.
+  const dropping = await db.transaction()
+  await dropping.raw('lock table events in access exclusive mode')
+  const reading = partner.call(listEvents, {})
+  await until('the reader to wait for the log', async () => {
+    const waiting = `select from pg_locks where relation = 'events'::regclass and not granted`
+    return (await db.raw(waiting)).rows.length > 0
+  })
+  assert.is(await dropEventDays(dropping, 6), 1)
+  await dropping.commit()
+  const { status, body } = await reading
+  assert.equal([status, body.data?.map(({ position }: { position: number }) => position)], [200, [3]])
   const { events } = await readAll(partner)
   assert.equal(
     events.map(({ position }) => position),
