@@ -177,7 +177,10 @@ revenue('begins days by the clocks of the zone, and the first bucket with from',
 })
 
 revenue('takes every name of one word of which PostgreSQL has the clocks of this process', async () => {
-  const { rows: zones } = await db.raw(`select name from pg_timezone_names where name !~ '/' order by name`)
+  // Debian's PostgreSQL reads the system's folder of zones, in which two links have no name of IANA.
+  const { rows: zones } = await db.raw(
+    `select name from pg_timezone_names where name !~ '/' and name not in ('localtime', 'posixrules') order by name`
+  )
   const window = { ...inOctober, from: '2026-09-30T12:00:00Z', to: '2026-10-04T12:00:00Z', currency: 'USD' }
   const refused: string[] = []
   for (const { name } of zones) {
