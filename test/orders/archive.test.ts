@@ -300,6 +300,18 @@ reading('are found by their orderId, clientOrderId and contract', async () => {
     )
 })
 
+/** Asserts that a list has this archived order alone, for which few of the archive's rows are read. */
+async function listsWithoutOthers(of: { partnerId: string; status: 'CLOSED' | 'FAILED' }, orderId: string) {
+  await db.raw('vacuum analyze orders_archive')
+  const read = await rowsRead(db, 'orders_archive', async trx => {
+    assert.equal(
+      (await listEntries(trx, { ...of, limit: 50 })).orders.map(({ id }) => id),
+      [orderId]
+    )
+  })
+  assert.ok(read < 20, `${read} rows were read for the list`)
+}
+
 reading('are listed where they failed, and found by any name, without reading the others', async () => {
   const partner = await harness.makePartner()
   const trader = await partner.makeTrader()
@@ -307,15 +319,7 @@ reading('are listed where they failed, and found by any name, without reading th
   const bought = await insertOldOrder(db, trader, { at: daysAgo(80) })
   const failed = await insertOldOrder(db, trader, { at: daysAgo(90), ...unbought })
   await move()
-  await db.raw('vacuum analyze orders_archive')
-  const read = await rowsRead(db, 'orders_archive', async trx => {
-    const filter = { partnerId: partner.partnerId, status: 'FAILED' as const, limit: 50 }
-    assert.equal(
-      (await listEntries(trx, filter)).orders.map(({ id }) => id),
-      [failed]
-    )
-  })
-  assert.ok(read < 20, `${read} rows were read for the list`)
+  await listsWithoutOthers({ partnerId: partner.partnerId, status: 'FAILED' }, failed)
   const { client_order_id, broker_order_id } = await archived(bought)
   for (const name of [failed, client_order_id, broker_order_id]) {
     const read = await rowsRead(db, 'orders_archive', async trx => {
@@ -335,15 +339,7 @@ reading('are listed without reading those that failed beside few that closed', a
   }
   const closed = await insertOldOrder(db, trader, { at: daysAgo(90) })
   await move()
-  await db.raw('vacuum analyze orders_archive')
-  const read = await rowsRead(db, 'orders_archive', async trx => {
-    const filter = { partnerId: unlucky.partnerId, status: 'CLOSED' as const, limit: 50 }
-    assert.equal(
-      (await listEntries(trx, filter)).orders.map(({ id }) => id),
-      [closed]
-    )
-  })
-  assert.ok(read < 20, `${read} rows were read for the list`)
+  await listsWithoutOthers({ partnerId: unlucky.partnerId, status: 'CLOSED' }, closed)
 })
 
 /** The months of the archive that `read` locks, which are those that its statements consider. */
