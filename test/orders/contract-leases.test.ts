@@ -219,6 +219,41 @@ settling('are written although one of them cannot be', async () => {
   await worker.stop()
 })
 
+settling('are written for a trader’s own order while those of copies wait', async () => {
+  const worker = await startTestWorker(harness.env)
+  await renewLease(db, 'settling', LONG_MS)
+  const ids = await Promise.all(Array.from({ length: 4 }, () => makeFollowed('settling')))
+  const { close } = openSettling(worker.services)
+  const [own, ...copies] = ids as [string, string, ...string[]]
+  const orders = new Map((await db('orders').whereIn('id', ids)).map(order => [order.id, order]))
+  const end = (id: string) =>
+    close(
+      { ...orders.get(id), broker_order_id: '1', follow_id: id === own ? null : 'fol_1' },
+      { ...closedState, sellPrice: '12', exitPrice: '101.5', sellTime: 1_700_000_000 }
+    )
+  const slow = await db.transaction()
+  const phaseOf = async (id: string) => (await slow('orders').where({ id }).first()).phase
+  const ends: Promise<unknown>[] = []
+  try {
+    await slow('orders').whereIn('id', copies).forUpdate()
+    ends.push(end(copies[0]))
+    await until('the first copy to wait', async () => {
+      const { rows } = await slow.raw(
+        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      )
+      return rows.length > 0
+    })
+    ends.push(...[...copies.slice(1), own].map(end))
+    await until('the own order to be closed', async () => (await phaseOf(own)) === 'closed')
+    assert.equal(await Promise.all(copies.map(phaseOf)), ['open', 'open', 'open'])
+  } finally {
+    await slow.rollback()
+    await Promise.allSettled(ends)
+    await worker.stop()
+  }
+  assert.equal(await db('orders').whereIn('id', ids).whereNot({ phase: 'closed' }), [])
+})
+
 const silence = suite('a contract without updates')
 
 silence('is polled after a while, and a parked one only when its time is over', async () => {

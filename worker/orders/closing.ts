@@ -5,8 +5,8 @@ import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/
 import { WORK } from '../../db/platform/bus.ts'
 import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { countUnreadable } from '../../db/platform/metrics.ts'
-import { batch, isDataError } from '../../db/postgres/batch.ts'
 import { BrokerError, type ContractState } from '../broker/port.ts'
+import { batchApart } from '../copy/apart.ts'
 import { openLimitStore } from '../copy/limits.ts'
 import type { WorkerServices } from '../services.ts'
 import { notifyCallers } from './notify.ts'
@@ -44,18 +44,15 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
   const { doubt, recheck, review } = openRechecks(services, { watched, take, settle })
   const storeLimits = openLimitStore(services)
 
-  const saveClosed = batch(
-    async (settlements: Settlement[]) => {
-      const end = (notify: boolean) => closeOrders(db, queue, settlements, { notify })
-      const itself = notifiesItself(bus, settlements.length)
-      const orders = await persist(services, () => withRoom(itself, end))
-      notifyCallers(services, orders)
-      if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
-      const byId = new Map(orders.map(order => [order.id, order]))
-      return settlements.map(({ id }) => byId.get(id))
-    },
-    { isolate: isDataError }
-  )
+  const saveClosed = batchApart(async (settlements: Settlement[]) => {
+    const end = (notify: boolean) => closeOrders(db, queue, settlements, { notify })
+    const itself = notifiesItself(bus, settlements.length)
+    const orders = await persist(services, () => withRoom(itself, end))
+    notifyCallers(services, orders)
+    if (orders.some(({ closes_copies }) => closes_copies)) bus.publish(WORK, 'copy.close', 'new')
+    const byId = new Map(orders.map(order => [order.id, order]))
+    return settlements.map(({ id }) => byId.get(id))
+  })
 
   const write = (order: LeasedOrder, state: ContractState) => saveClosed(settlementOf(order, state))
 

@@ -7,12 +7,13 @@ import { markReview } from '../../db/orders/resolving.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { observeBuy } from '../../db/platform/metrics.ts'
-import { batch, isDataError } from '../../db/postgres/batch.ts'
+import { batch } from '../../db/postgres/batch.ts'
 import { ApiError, type ErrorExtras } from '../../schemas/errors/errors.ts'
 import { rejectToken } from '../accounts/accounts.ts'
 import { ReviewNeeded } from '../accounts/books.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
 import { type Bought, BrokerError, type Contract } from '../broker/port.ts'
+import { batchApart } from '../copy/apart.ts'
 import type { WorkerServices } from '../services.ts'
 import { notifyCallers } from './notify.ts'
 import { persist } from './persist.ts'
@@ -30,9 +31,9 @@ export class Responses {
   readonly #services: WorkerServices
   readonly #releases: Releases
   readonly #saveOpen: (
-    receipt: Receipt
+    receipt: Receipt & { copied: boolean }
   ) => Promise<Awaited<ReturnType<typeof openOrders>>['orders'][number] | undefined>
-  readonly #saveFailed: (refusal: OrderRefusal) => Promise<OrderRefusal>
+  readonly #saveFailed: (refusal: OrderRefusal & { copied: boolean }) => Promise<OrderRefusal>
   readonly #saveReset: (attempt: AttemptKey) => Promise<AttemptKey>
   readonly #findKept: (id: string) => Promise<OrderRow | undefined>
 
@@ -41,30 +42,24 @@ export class Responses {
     this.#services = services
     this.#releases = releases
     // One response that cannot be written, as of a contract that another order owns, must not keep the others from it.
-    this.#saveOpen = batch(
-      async (receipts: Receipt[]) => {
-        const open = (notify: boolean) => openOrders(db, queue, receipts, worker, { notify })
-        const itself = notifiesItself(bus, receipts.length)
-        const { orders, copying } = await persist(services, () => withRoom(itself, open))
-        if (copying) bus.publish(WORK, 'copy.fanout', 'new')
-        if (orders.length > 0) services.changes.give()
-        // A tick contract's caller waits for its end, which follows within seconds.
-        notifyCallers(
-          services,
-          orders.filter(({ duration_unit }) => duration_unit !== 't')
-        )
-        const byId = new Map(orders.map(order => [order.id, order]))
-        return receipts.map(({ id }) => byId.get(id))
-      },
-      { isolate: isDataError }
-    )
-    this.#saveFailed = batch(
-      async (refusals: OrderRefusal[]) => {
-        notifyCallers(services, await persist(services, () => markFailed(db, refusals)))
-        return refusals
-      },
-      { isolate: isDataError }
-    )
+    this.#saveOpen = batchApart(async receipts => {
+      const open = (notify: boolean) => openOrders(db, queue, receipts, worker, { notify })
+      const itself = notifiesItself(bus, receipts.length)
+      const { orders, copying } = await persist(services, () => withRoom(itself, open))
+      if (copying) bus.publish(WORK, 'copy.fanout', 'new')
+      if (orders.length > 0) services.changes.give()
+      // A tick contract's caller waits for its end, which follows within seconds.
+      notifyCallers(
+        services,
+        orders.filter(({ duration_unit }) => duration_unit !== 't')
+      )
+      const byId = new Map(orders.map(order => [order.id, order]))
+      return receipts.map(({ id }) => byId.get(id))
+    })
+    this.#saveFailed = batchApart(async refusals => {
+      notifyCallers(services, await persist(services, () => markFailed(db, refusals)))
+      return refusals
+    })
     // Purchases without a response whose connection was reset, or carried later responses: nothing more can arrive.
     this.#saveReset = batch(async (claims: AttemptKey[]) => {
       await persist(services, () => markReset(db, claims))
@@ -89,7 +84,8 @@ export class Responses {
       currency: contract.currency,
       openedAt: bought.purchaseTime,
       expiryAt: bought.expiryTime,
-      hasFollowers: order.has_followers
+      hasFollowers: order.has_followers,
+      copied: order.copied_from !== null
     })
     if (!opened) {
       await this.#recognise(order, bought.contractId, expected)
@@ -108,10 +104,11 @@ export class Responses {
     const { log, clock } = this.#services
     const seconds = () => (clock.now() - startedAt) / 1000
     const { id, attempt } = order
+    const copied = order.copied_from !== null
     if (error instanceof ReviewNeeded) return this.#review(order, error)
     if (error instanceof ApiError) {
       const { code, message, extras } = error
-      await this.#saveFailed({ id, attempt, code, message, extras })
+      await this.#saveFailed({ id, attempt, copied, code, message, extras })
       return
     }
     if (!(error instanceof BrokerError)) {
@@ -139,7 +136,7 @@ export class Responses {
     observeBuy('refused', seconds())
     log.info(facts, 'the broker refused an order')
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
-    await this.#saveFailed({ id, attempt, code, message: error.message, ...extrasOf(error) })
+    await this.#saveFailed({ id, attempt, copied, code, message: error.message, ...extrasOf(error) })
   }
 
   /** No row took the contract: another update was first. */
