@@ -11,7 +11,7 @@ import {
   type Outcome
 } from '../../db/orders/reading.ts'
 import { findStored, type Lacking, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
-import { backOff } from '../../db/platform/back-off.ts'
+import { backOff, gathered } from '../../db/platform/back-off.ts'
 import { refusedTooOften, rejectionOf } from '../../db/traders/accounts.ts'
 import { getTrader } from '../../db/traders/traders.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
@@ -130,7 +130,9 @@ async function store({ partner, signal, trace, ageMs }: PlacingRequest, services
   const { bus, config, batched } = services
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
-  const early = bus.wait('order', id, Math.min(REREADS.firstMs, config.orderTtlMs), signal)
+  const now = performance.now()
+  const firstMs = gathered(now + REREADS.firstMs) - now
+  const early = bus.wait('order', id, Math.min(firstMs, config.orderTtlMs), signal)
   const { proof } = partner
   const stored = await batched.storeOrder({
     id,
@@ -248,17 +250,15 @@ async function settled(
   // The first wait began before the order was stored, and mostly ends with the result; only a repeat has something to
   // read at once.
   if (early !== undefined) {
-    // The row is read where the hint is lost, or carries no outcome that decides.
+    // The row is read below where the hint is lost, or carries no outcome that decides.
     const carried = carriedOutcome(first.id, await early)
     if (carried && isDecided(carried, settle)) return carried
-    const row = await batched.order(first.id)
-    if (row && isDecided(row, settle)) return row
   }
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
   for (let { phase } = first, reads = 0; ; reads++) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
     const until = Math.min(
-      performance.now() + backOff(reads, REREADS),
+      gathered(performance.now() + backOff(reads, REREADS)),
       deadline,
       isWaiting(phase) ? expireAt : deadline
     )

@@ -3,12 +3,14 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { shareRequests } from '../../api/request/shared-requests.ts'
 import {
+  awaitEnd,
   type BrokerRequest,
   findBrokerRequests,
   storeBrokerRequests,
   storeRefusal,
   storeResponse
 } from '../../db/platform/broker-requests.ts'
+import { batch } from '../../db/postgres/batch.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 
@@ -100,6 +102,34 @@ tests('are read no more when all who waited are gone', async () => {
   await row(2)
   assert.ok(reads() <= 4, `${reads()} reads`)
   void next
+})
+
+tests('that differ read their rows again together, whenever each was stored', async () => {
+  const COUNT = 60
+  const groups: number[] = []
+  const read = batch(async (ids: string[]) => {
+    groups.push(ids.length)
+    return findBrokerRequests(db, ids)
+  })
+  const over = new AbortController()
+  const waits: Promise<unknown>[] = []
+  for (let index = 0; index < COUNT; index++) {
+    const key = newId('account')
+    const request: BrokerRequest = {
+      kind: 'balance',
+      key,
+      data: { accountRowId: key },
+      timeoutMs: LONG_MS,
+      replyChannel: bus.replyChannel
+    }
+    const [row] = await db.transaction(trx => storeBrokerRequests(trx, queue, [request]))
+    waits.push(awaitEnd(bus, read, row?.id as string, { timeoutMs: LONG_MS, signal: over.signal }))
+  }
+  const sum = () => groups.reduce((total, size) => total + size, 0)
+  await until('each row to be read twice', () => sum() >= 2 * COUNT)
+  over.abort()
+  await Promise.all(waits)
+  assert.ok(groups.length < 1.5 * COUNT, `${sum()} rows in ${groups.length} statements`)
 })
 
 tests('of one partner leave by its pace when their row has ended, and others’ leave at once', async () => {
