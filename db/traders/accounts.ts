@@ -110,11 +110,15 @@ export interface AccountRef {
   dialect: string
 }
 
-/** An account as its partner uses it now. */
-export async function findAccountRef(db: Db, accountRowId: string): Promise<AccountRef | undefined> {
-  const [found] = await rows<AccountRef>(
+/** An account as its partner uses it now; `proven` says whether the broker has accepted the token that is stored. */
+export async function findAccountRef(
+  db: Db,
+  accountRowId: string
+): Promise<(AccountRef & { proven: boolean }) | undefined> {
+  const [found] = await rows<AccountRef & { proven: boolean }>(
     db,
-    `select a.id as "accountRowId", a.account_id as "accountId", p.broker_app_id as "appId", p.broker_dialect as dialect
+    `select a.id as "accountRowId", a.account_id as "accountId", p.broker_app_id as "appId", p.broker_dialect as dialect,
+            a.proven_version is not distinct from a.token_version as proven
        from broker_accounts a join partners p on p.id = a.partner_id where a.id = :accountRowId`,
     { accountRowId }
   )

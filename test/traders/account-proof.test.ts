@@ -3,7 +3,7 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
@@ -213,6 +213,22 @@ checking(
   }
 )
 
+checking('shows no balance by what an older token opened, of a wrong mode or a wrong token', async () => {
+  const accountId = realId()
+  const traderExternalId = await exchange({ accountId, accountMode: 'REAL' })
+  const balance = async () => {
+    const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
+    return [status, body.accountMode ?? (await accountOf(traderExternalId)).reason]
+  }
+  assert.equal(await balance(), [200, 'REAL'])
+  await exchange({ accountId, accountMode: 'DEMO' }, traderExternalId)
+  assert.equal(await balance(), [404, 'MODE_MISMATCH'])
+  await exchange({ accountId, accountMode: 'REAL' }, traderExternalId)
+  assert.equal(await balance(), [200, 'REAL'])
+  await exchange({ accountId, accountMode: 'REAL', token: 'never-issued-to-anybody' }, traderExternalId)
+  assert.equal(await balance(), [404, 'TOKEN_REFUSED'])
+})
+
 checking("whose token belongs to another account is refused as not the token's", async () => {
   const other = newAccountId()
   const traderExternalId = await exchange({ accountId: newAccountId(), token: `sim-${other}` })
@@ -338,18 +354,18 @@ first('after a new token is bought with that one, not with what the old one open
 first('is not kept from trading by the refusal of the token before, in the session that it had opened', async () => {
   const accountId = newAccountId()
   const traderExternalId = await exchange({ accountId })
-  const balance = async () => (await partner.call(getBalance, { query: { traderExternalId } })).status
-  assert.is(await balance(), 200)
+  const { orderId } = (await place(traderExternalId, partner, { duration: 1, durationUnit: 'd' })).body
+  const close = async () => (await partner.call(closeOrder, { params: { id: orderId } })).status
   await exchange({ accountId }, traderExternalId)
   // The scope of a token is the only refusal for which the session is not opened again.
-  simulator.faults.add({ effect: 'error', call: 'balance', code: 'PermissionDenied', loginid: accountId, times: 1 })
-  assert.is(await balance(), 404)
+  simulator.faults.add({ effect: 'error', call: 'sell', code: 'PermissionDenied', loginid: accountId, times: 1 })
+  assert.is(await close(), 404)
   assert.is((await accountOf(traderExternalId)).status, 'CONNECTED')
-  simulator.faults.add({ effect: 'error', call: 'balance', code: 'InvalidToken', loginid: accountId, times: 1 })
-  assert.is(await balance(), 200)
+  simulator.faults.add({ effect: 'error', call: 'sell', code: 'InvalidToken', loginid: accountId, times: 1 })
+  assert.is(await close(), 200)
   assert.is((await place(traderExternalId)).body.status, 'CLOSED')
   simulator.faults.add({ effect: 'error', call: 'balance', code: 'PermissionDenied', loginid: accountId, times: 1 })
-  assert.is(await balance(), 404)
+  assert.is((await partner.call(getBalance, { query: { traderExternalId } })).status, 404)
   assert.is((await accountOf(traderExternalId)).status, 'REJECTED')
 })
 
