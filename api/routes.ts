@@ -134,6 +134,8 @@ async function decide(
         if (!row.body) services.bytes.requireRoom(partner.partnerId)
         leavePlace = leave
         const result = await runOnce()
+        // The key of a response that was held back may have been revoked, or its partner suspended, in the meantime.
+        if (query.wait) await authenticate(row, ctx, services)
         services.pace.spend(partner.partnerId, send(ctx, row, result))
       },
       calls

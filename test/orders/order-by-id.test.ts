@@ -6,6 +6,7 @@ import { getOrder } from '../../api/orders/by-id.ts'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { openWaits } from '../../api/request/waits.ts'
+import { insertKey, revokeKey } from '../../db/partners/keys.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { call, closeAll, onClose, openHarness, until } from '../support/harness.ts'
@@ -132,6 +133,22 @@ waiting('returns when a waiting order FAILED', async () => {
   harness.services.bus.publish(harness.services.bus.replyChannel, 'order', orderId)
   const { body } = await response
   assert.equal([body.status, body.error], ['FAILED', { error: 'BROKER_UPSTREAM', message: 'no contract' }])
+})
+
+waiting('shows nothing to a key that was revoked in the meantime', async () => {
+  const { partnerId } = partner
+  const { keyId, key } = await insertKey(db, harness.services.pepper, {
+    partnerId,
+    label: null,
+    scopes: ['trading:read']
+  })
+  const { orderId } = await place()
+  const input = { params: { id: orderId }, query: { wait: 30 }, headers: { authorization: `Bearer ${key}` } }
+  const { response } = await waitingFor(orderId, () => call(harness.address, getOrder, input))
+  await revokeKey(db, keyId)
+  await close(orderId)
+  const { status, body } = await response
+  assert.equal([status, body.error], [403, 'KEY_REVOKED'])
 })
 
 waiting('is bounded for each partner', async () => {
