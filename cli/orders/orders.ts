@@ -5,6 +5,7 @@ import { presentEntry } from '../../db/orders/entry.ts'
 import { listOrders } from '../../db/orders/listing.ts'
 import { type OrderRow, triesOf } from '../../db/orders/reading.ts'
 import { sellOrder } from '../../db/orders/selling.ts'
+import { getPartner } from '../../db/partners/partners.ts'
 import { type AuditRecord, recordAudit } from '../../db/platform/audit.ts'
 import { getNamedOrder } from '../../db/platform/named.ts'
 import { OrderClose, OrderName, OrderSearch } from '../../schemas/commands/orders.ts'
@@ -59,6 +60,7 @@ export function addOrders(program: Command): void {
           }
           if (filter.from && filter.to && filter.from >= filter.to)
             throw new UsageError(`--from ${from} is not before --to ${to}: nothing is placed between them`)
+          if (partner) await getPartner(db, partner)
           const page = await listOrders(db, review ? { ...filter, review } : { ...filter, status })
           return { data: page.orders.map(presentListed), nextCursor: page.nextCursor }
         },

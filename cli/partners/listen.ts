@@ -2,6 +2,7 @@
 import type { Command } from 'commander'
 import { showEvents } from '../../db/events/faults.ts'
 import { readEvents, readLogState } from '../../db/events/read.ts'
+import { getPartner } from '../../db/partners/partners.ts'
 import { EVENTS, openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { openStore } from '../../db/platform/store.ts'
@@ -46,6 +47,7 @@ async function forward(
     process.stdout.write(`${context.json ? JSON.stringify(shown) : cleaned(text)}\n`)
   try {
     const { db } = store
+    await getPartner(db, partnerId)
     await bus.listen(EVENTS, ({ id }) => id === partnerId && wake())
     let point = (await readLogState(db, partnerId)).latest
     say({ partnerId, forwardTo, secret }, `Forwarding to ${forwardTo}. The secret of this session: ${secret}`)

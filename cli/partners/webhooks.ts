@@ -1,5 +1,6 @@
 // operator webhooks: endpoints of partners, how delivery to them goes, disabling one, sending past events again.
 import type { Command } from 'commander'
+import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { insertReplay, listDeliveries, presentDelivery } from '../../db/webhooks/deliveries.ts'
 import { changeWebhook, getWebhook, listWebhooks, presentWebhook } from '../../db/webhooks/endpoints.ts'
@@ -26,12 +27,11 @@ export function addWebhooks(program: Command): void {
     .addHelpText('after', examples('webhooks list', 'webhooks list --partner ptn_01jd… --json'))
     .action(
       withStore(
-        async ({ db }, { partner, limit }: WebhooksFilter) => ({
-          data: (await listWebhooks(db, partner ?? null, limit)).map(row => ({
-            partnerId: row.partner_id,
-            ...presentWebhook(row)
-          }))
-        }),
+        async ({ db }, { partner, limit }: WebhooksFilter) => {
+          if (partner) await getPartner(db, partner)
+          const endpoints = await listWebhooks(db, partner ?? null, limit)
+          return { data: endpoints.map(row => ({ partnerId: row.partner_id, ...presentWebhook(row) })) }
+        },
         {
           input: WebhooksFilter,
           show: [

@@ -4,6 +4,7 @@ import { readCursor, writeCursor } from '../../db/events/cursor.ts'
 import { type EventSettings, eventIdOf, presentEvent, readEventId } from '../../db/events/present.ts'
 import { type EventRow, findEvent, listLatest, PointExpired, readEvents, readLogState } from '../../db/events/read.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
+import { getPartner } from '../../db/partners/partners.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { EVENTS, openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
@@ -96,6 +97,7 @@ async function list(
   { db, pepper, config }: Opened,
   { partner: partnerId, types, trader, after, limit }: EventsFilter
 ): Promise<Page> {
+  await getPartner(db, partnerId)
   const cursor = (point: Parameters<typeof writeCursor>[2]) => writeCursor(pepper, partnerId, point)
   if (after === 'now') {
     const { latest } = await readLogState(db, partnerId)
@@ -165,6 +167,7 @@ async function tail(context: Context, { partner, types: listed }: EventsTail): P
   })
   try {
     const { db } = store
+    if (partner) await getPartner(db, partner)
     await tailUntilInterrupted(async running => {
       await bus.listen(EVENTS, () => running.wake())
       const latest = async () =>

@@ -1,5 +1,6 @@
 // operator requests: the partners' requests to the API, as they happen.
 import type { Command } from 'commander'
+import { getPartner } from '../../db/partners/partners.ts'
 import type { RequestRow } from '../../db/partners/request-groups.ts'
 import { newestRequest, presentRequest, tailRequests } from '../../db/partners/requests.ts'
 import { openStore } from '../../db/platform/store.ts'
@@ -31,6 +32,7 @@ export function addRequests(program: Command): void {
 async function tail(context: Context, { partner, errors = false }: RequestsTail): Promise<undefined> {
   const store = await openStore(context.config, { name: 'cli' })
   try {
+    if (partner) await getPartner(store.db, partner)
     await tailUntilInterrupted(async running => {
       const from = await newestRequest(store.db)
       let newest = from

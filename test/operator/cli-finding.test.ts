@@ -159,6 +159,23 @@ naming(
   }
 )
 
+naming('a partner that there is not is refused by every command that lists or follows what is its', async () => {
+  const lists = [
+    'orders list',
+    'events list',
+    'webhooks list',
+    'keys list',
+    'traders list',
+    'purchases list',
+    'wallet show'
+  ]
+  const followed = ['events tail', 'requests tail', 'listen --forward-to http://127.0.0.1:9/']
+  for (const command of [...lists, ...followed]) {
+    const { exitCode, stdout, stderr } = await run(...command.split(' '), '--partner', 'ptn_nobody')
+    assert.equal([exitCode, stdout, stderr], [1, '', 'NOT_FOUND: There is no partner ptn_nobody.\n'], command)
+  }
+})
+
 naming('traders are searched by a part of any of their names', async () => {
   for (const text of ['EXAMPLE.c', shared.slice(2)]) {
     const { json } = await run('traders', 'find', text)
