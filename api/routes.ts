@@ -83,6 +83,8 @@ async function decide(
   if (row.body) kept.body ??= receive(ctx, partner.partnerId, { limit: limitOf(row.body), services, kept })
   else services.bytes.requireRoom(partner.partnerId)
   const given = await kept.body
+  if (row.params) requireUtf8(ctx.path, '/path')
+  if (row.query) requireUtf8(ctx.querystring, '/query')
   const params = row.params ? check<Record<string, string>>(row.params, { ...ctx.params }, '/path') : {}
   ctx.state.shownPath = ctx.path
   const queryShape = row.query ?? nothing
@@ -197,6 +199,17 @@ function limitOf(body: Schema): number {
   const known = limits.get(body) ?? bodyLimit(body)
   limits.set(body, known)
   return known
+}
+
+/** Throws VALIDATION_FAILED where bytes are not UTF-8: decoding would replace or keep them, and so name another trader. */
+function requireUtf8(text: string, path: '/path' | '/query'): void {
+  if (!/%[89a-f]/i.test(text)) return
+  try {
+    // A % without two hexadecimal digits stands for itself.
+    decodeURIComponent(text.replaceAll(/%(?![0-9a-f]{2})/gi, '%25'))
+  } catch {
+    throw invalid([{ path, message: 'must be percent-encoded UTF-8' }])
+  }
 }
 
 // A repeated query key arrives as a list: of the known ones none may be.

@@ -212,6 +212,23 @@ broken('bodies that are not UTF-8 are 400, whatever the bytes would decode to', 
   }
 })
 
+broken('addresses with bytes that are not UTF-8 are 400, whatever the bytes would decode to', async () => {
+  const get = async (path: string) => {
+    const response = await fetch(address + path, { headers: { authorization: `Bearer ${partner.key}` } })
+    const { details } = (await response.json()) as { details?: { path: string }[] }
+    return [response.status, details?.[0]?.path]
+  }
+  // What the bytes would be replaced by, and would be kept as.
+  for (const externalId of ['m\ufffdller', 'm%FCller']) await partner.makeTrader({ externalId })
+  for (const [path, at] of [
+    ['/v1/accounts?traderExternalId=m%FCller', '/query'],
+    ['/v1/analytics/traders/m%FCller', '/path']
+  ] as const)
+    assert.equal(await get(path), [400, at], path)
+  for (const path of ['/v1/accounts?traderExternalId=m%EF%BF%BDller&unknown=50%', '/v1/analytics/traders/m%25FCller'])
+    assert.equal(await get(path), [200, undefined], path)
+})
+
 // Number() takes each of them.
 const NO_INTEGERS = ['0x1', '0b1', '1e0', '+1', ' 1', '1 ', '1.0', '1.', '', ' ']
 
