@@ -115,6 +115,8 @@ export function wordsOf({ keyword, params }: Pick<ErrorObject, 'keyword' | 'para
       return params.limit === 1 ? 'must not be empty' : `must have at least ${params.limit} entries`
     case 'maxItems':
       return `must have at most ${params.limit} entries`
+    case 'uniqueItems':
+      return 'must not have the same entry twice'
     case 'minProperties':
       return `must have at least ${counted(params.limit, 'field')}`
     case 'maxProperties':

@@ -99,7 +99,7 @@ function visit(schema: Schema, value: unknown, path: string, all: { found: Viola
   }
   if (typeof value === 'string') {
     if (maxLength !== undefined && value.length > 2 * maxLength)
-      all.found.push({ path, message: `must have at most ${maxLength} characters` })
+      all.found.push({ path, message: `must have at most ${maxLength} character${maxLength === 1 ? '' : 's'}` })
   } else if (Array.isArray(value)) {
     if (maxItems !== undefined && value.length > maxItems)
       all.found.push({ path, message: `must have at most ${maxItems} entries` })

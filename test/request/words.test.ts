@@ -5,6 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { operations } from '../../api/operations.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { check, readQuery, violations } from '../../schemas/checks/validator.ts'
 import { wordsOfPattern } from '../../schemas/checks/words.ts'
 import * as analytics from '../../schemas/commands/analytics.ts'
@@ -85,6 +86,15 @@ saying('is named with its path, whatever is wrong with it', async () => {
       '/body/barrier': "must be one digit from '0' to '9'"
     }
   )
+})
+
+saying('is named in the same words where it is far too long, and where entries are equal', async () => {
+  const [short, long] = await Promise.all(['12', '+0.1'].map(barrier => place({ barrier })))
+  assert.is(short?.body.details[0].message, 'must have at most 1 character')
+  assert.is(long?.body.details[0].message, 'must have at most 1 character')
+  const types = ['key.created', 'order.closed', 'key.created']
+  const { body } = await partner.call(createWebhook, { body: { url: 'https://example.com/', types } })
+  assert.is(body.message, '/body/types must not have the same entry twice')
 })
 
 saying('is named when it is the broker that refuses it', async () => {
