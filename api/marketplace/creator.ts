@@ -145,8 +145,8 @@ export const publishBot: Operation<{ params: IdParams }> = {
   atomic: true,
   errors: ['NOT_FOUND', 'CONFLICT'],
   async handle(request, { db }) {
-    const { partyId } = partyOf(request)
-    return presentOwnBot(await db.transaction(trx => publish(trx, request.params.id, partyId)))
+    const party = partyOf(request)
+    return presentOwnBot(await db.transaction(trx => publish(trx, request.params.id, party)))
   }
 }
 

@@ -75,12 +75,10 @@ export async function deleteCommunityBot(db: Db, { partnerId, partyId }: Party, 
 }
 
 /** Likes a bot, or takes the like back. Throws NOT_FOUND. */
-export async function toggleLike(
-  db: Db,
-  { partnerId, partyId }: Party,
-  botId: string
-): Promise<{ liked: boolean; likes: number }> {
+export async function toggleLike(db: Db, party: Party, botId: string): Promise<{ liked: boolean; likes: number }> {
+  const { partnerId, partyId } = party
   return db.transaction(async trx => {
+    await holdParty(trx, party)
     // Toggles of one bot go one after another; each then sees what the one before it left.
     const [bot] = await rows(
       trx,

@@ -6,7 +6,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { BotStatus } from '../../schemas/marketplace/creator.ts'
-import type { Party } from '../partners/party.ts'
+import { holdParty, type Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { type BotRow, botColumns, fromBots } from './bot-rows.ts'
 import { listBot, unlistBot } from './listing.ts'
@@ -172,9 +172,13 @@ export async function updateBot(trx: Db, botId: string, partyId: string, facts: 
   return changed
 }
 
-/** DRAFT or RETIRED → PUBLISHED: listed and sold. Throws NOT_FOUND, or CONFLICT naming both states. */
-export async function publishBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
-  const bot = await move(trx, botId, partyId, { to: 'PUBLISHED', from: ['DRAFT', 'RETIRED'] })
+/**
+ * DRAFT or RETIRED → PUBLISHED: listed and sold. Throws NOT_FOUND, CONFLICT naming both states, or UNAUTHENTICATED for a trader who may no
+ * longer act: an erased one has nothing on sale.
+ */
+export async function publishBot(trx: Db, botId: string, party: Party): Promise<BotRow> {
+  await holdParty(trx, party)
+  const bot = await move(trx, botId, party.partyId, { to: 'PUBLISHED', from: ['DRAFT', 'RETIRED'] })
   await listBot(trx, bot)
   return bot
 }

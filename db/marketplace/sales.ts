@@ -6,6 +6,7 @@ import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts
 import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
 import { endOfPeriod } from '../money/billing.ts'
 import { accounts, outsideOf, type TransferEntry, transfer } from '../money/ledger.ts'
+import { holdParty } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import type { BotRow } from './bot-rows.ts'
@@ -154,7 +155,7 @@ export async function hasSubscription(db: Db, partyId: string, botId: string): P
 /**
  * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
  * taken back unless the bot is retired, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
- * PRICE_CHANGED or WALLET_INSUFFICIENT.
+ * PRICE_CHANGED, WALLET_INSUFFICIENT, or UNAUTHENTICATED for a trader who may no longer act.
  */
 export async function subscribeToBot(
   trx: Db,
@@ -162,6 +163,8 @@ export async function subscribeToBot(
   { botId, feePct, expectedUsd, now: given }: SaleOf & { now?: Date }
 ): Promise<SubscriptionRow> {
   const { partnerId, partyId } = party
+  // What an erased trader subscribed to would be charged every month, and nobody could cancel it.
+  await holdParty(trx, party)
   const found = await lockBot(trx, botId)
   // That of a retired bot ends all the same.
   const [kept] = await rows<SubscriptionRow>(

@@ -163,7 +163,7 @@ async function turn(db: Db, { botId, partnerId }: Bot, retired: Map<string, Year
   const spans = retired.get(botId) as YearSpan[]
   const last = spans.at(-1)
   if (last && last.to === null) {
-    await db.transaction(trx => publishBot(trx, botId, partnerId))
+    await db.transaction(trx => publishBot(trx, botId, { partnerId, partyId: partnerId }))
     last.to = now
   } else {
     await db.transaction(trx => retireBot(trx, botId, partnerId))

@@ -14,8 +14,9 @@ function party(random: Random, { partners }: MoneyScene): MarketParty {
   return { partnerId, partyId: random.below(2) === 0 ? partnerId : `trd_of_${partnerId}`, test: false }
 }
 
-/** Puts `count` bots on sale: of all prices, 0 and a cent among them. */
+/** Makes the partners' traders, and puts `count` bots on sale: of all prices, 0 and a cent among them. */
 export async function stock(db: Db, partners: string[], { count, seed }: { count: number; seed: number }) {
+  for (const id of partners) await db('traders').insert({ id: `trd_of_${id}`, partner_id: id, external_id: 'storm' })
   const random = seeded(seed)
   const prices = ['0.00', '0.01', '0.03', '9.99', '33.33', random.amount(50), null]
   const bots: StormBot[] = []
@@ -88,8 +89,8 @@ export const marketOperations: StormOperation[] = [
     weight: 2,
     async run(db, random, { bots }) {
       const { botId, creator } = random.pick(bots)
-      const step = random.below(3) === 0 ? retireBot : publishBot
-      await db.transaction(trx => step(trx, botId, creator.partyId))
+      const retires = random.below(3) === 0
+      await db.transaction(trx => (retires ? retireBot(trx, botId, creator.partyId) : publishBot(trx, botId, creator)))
       return nothing
     }
   }

@@ -49,7 +49,7 @@ export async function putOnSale(
     ...draft,
     ...facts
   })
-  await db.transaction(trx => publishListing(trx, id, creator.partyId))
+  await db.transaction(trx => publishListing(trx, id, creator))
   return id
 }
 

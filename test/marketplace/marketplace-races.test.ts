@@ -1,0 +1,66 @@
+// What two changes of the marketplace do to each other that lock the same rows: each waits for the other, none fails, and nothing is
+// stored for a trader behind its erasure.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
+import { publishBot } from '../../api/marketplace/creator.ts'
+import { subscribeToBot } from '../../api/marketplace/sales.ts'
+import { insertTraderSession } from '../../db/partners/sessions.ts'
+import { eraseTrader } from '../../db/traders/erasure.ts'
+import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
+
+const harness = await openHarness()
+const { db, vault, pepper } = harness.services
+const of = (id: string) => ({ params: { id } })
+
+/** A trader of the partner with the headers of its session. */
+async function makeActor(partner: TestPartner) {
+  const { traderId } = await partner.makeTrader()
+  const { token } = await insertTraderSession(db, pepper, { partnerId: partner.partnerId, traderId, ttlHours: 1 })
+  return { traderId, as: { headers: { 'x-trader-session': token } } }
+}
+
+/** Waits until so many statements wait for locks, or the work has ended without. */
+async function waits(count: number, work: Promise<unknown>): Promise<void> {
+  let ended = false
+  const end = () => {
+    ended = true
+  }
+  work.then(end, end)
+  await until(`${count} statements to wait`, async () => {
+    const { rows } = await db.raw(
+      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    )
+    return ended || rows.length >= count
+  })
+}
+
+const races = suite('changes at the same time')
+
+races('store nothing for a trader who is being erased', async () => {
+  const [creator, partner] = [await harness.makePartner(), await harness.makePartner()]
+  await fund(harness, partner, '50')
+  const botId = await makeBot(creator, { monthlyPriceUsd: 5 })
+  const { traderId, as } = await makeActor(partner)
+  const draftId = await makeDraft(partner, { monthlyPriceUsd: 5 }, as.headers)
+  const { body: shared } = await partner.call(createCommunityBot, { body: { name: 'Shared' } })
+  const erasing = await db.transaction()
+  await eraseTrader(erasing, vault, traderId)
+  const calls = Promise.all([
+    partner.call(subscribeToBot, { ...of(botId), ...as }),
+    partner.call(publishBot, { ...of(draftId), ...as }),
+    partner.call(likeCommunityBot, { ...of(shared.botId), ...as })
+  ])
+  await waits(3, calls).finally(() => erasing.commit())
+  assert.equal(
+    (await calls).map(({ status }) => status),
+    [401, 401, 401]
+  )
+  assert.equal(await db('marketplace_subscriptions').where({ party_id: traderId }), [])
+  assert.is((await db('marketplace_bots').where({ id: draftId }).first()).status, 'DRAFT')
+  assert.is((await db('community_bots').where({ id: shared.botId }).first()).likes, 0)
+})
+
+races.after(closeAll)
+races.run()
