@@ -17,10 +17,15 @@ const BATCH = 50
 // Of one check; the next one goes on.
 const MOST_AT_ONCE = 1000
 
-/** Gives a test side what it begins with, once. */
+/**
+ * Gives a test side what it begins with, once; its partner is locked. A wallet that has it is not locked: a renewal locks the test side
+ * before it.
+ */
 export async function openTestWallet(trx: Db, partnerId: string): Promise<void> {
+  const reference = `play:${partnerId}`
+  if (await findTransfer(trx, reference)) return
   await transfer(trx, {
-    reference: `play:${partnerId}`,
+    reference,
     kind: 'topup',
     entries: move(outsideOf(true).world, accounts.wallet(partnerId), PLAY_MONEY_USD),
     details: { reference: 'play money' }

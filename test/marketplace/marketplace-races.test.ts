@@ -3,15 +3,18 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
+import { createKey } from '../../api/keys.ts'
 import { publishBot } from '../../api/marketplace/creator.ts'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
+import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
-import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { call, closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
+import { makeTestSide } from '../support/test-side.ts'
 
 const harness = await openHarness()
-const { db, vault, pepper } = harness.services
+const { db, config, vault, pepper } = harness.services
 const of = (id: string) => ({ params: { id } })
 
 /** A trader of the partner with the headers of its session. */
@@ -60,6 +63,33 @@ races('store nothing for a trader who is being erased', async () => {
   assert.equal(await db('marketplace_subscriptions').where({ party_id: traderId }), [])
   assert.is((await db('marketplace_bots').where({ id: draftId }).first()).status, 'DRAFT')
   assert.is((await db('community_bots').where({ id: shared.botId }).first()).likes, 0)
+})
+
+races('let a key of a test side be made while a subscription of that side is renewed', async () => {
+  const [buyer, seller] = [await harness.makePartner(), await harness.makePartner()]
+  const [side, creator] = [await makeTestSide(harness, buyer), await makeTestSide(harness, seller)]
+  const botId = await makeBot(creator, { monthlyPriceUsd: 5 })
+  const { body } = await side.call(subscribeToBot, of(botId))
+  const { cookie } = await buyer.makeSession()
+  // The renewal has locked its buyer, and waits for the bot.
+  const holding = await db.transaction()
+  await holding('marketplace_bots').where({ id: botId }).forNoKeyUpdate().first('id')
+  const failures: unknown[] = []
+  const counts = { charged: 0, activated: 0, deactivated: 0, renewed: 0 }
+  const renewing = renewSubscriptions(db, {
+    now: new Date(body.currentPeriodEnd),
+    feePct: config.marketplaceFeePct,
+    signal: new AbortController().signal,
+    counts,
+    failed: (_, error) => failures.push(error)
+  })
+  await waits(1, renewing)
+  const creating = call(harness.address, createKey, { body: { test: true }, headers: { cookie } })
+  await waits(2, creating)
+  await holding.commit()
+  await renewing
+  const { status } = await creating
+  assert.equal([status, failures, counts.renewed], [200, [], 1])
 })
 
 races.after(closeAll)
