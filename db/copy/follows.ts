@@ -1,4 +1,5 @@
 // Copy trading: leaders by record, follows, and the followers an order is copied to.
+import { ApiError } from '../../schemas/errors/errors.ts'
 import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { allOrders } from '../orders/archive.ts'
@@ -123,7 +124,8 @@ const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a
 
 /**
  * Begins to follow, or begins anew: with the account, its balance of now and no losses. What earlier copies made stays in
- * the sum of all.
+ * the sum of all. Both traders are locked as a foreign key locks them, but before they are found. Throws TRADER_NOT_FOUND or
+ * LEADER_NOT_FOUND for one who was erased while the balance was requested from the broker.
  */
 export async function follow(
   db: Db,
@@ -144,11 +146,14 @@ export async function follow(
 ): Promise<FollowRecord> {
   const [row] = await rows<FollowRecord>(
     db,
-    `with f as (
+    `with connected as materialized (
+       select id from traders where id in (:traderId, :leaderId) and connected_at is not null for key share
+     ), f as (
        insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
               base_balance, broker_account_id, account_id, account_mode, currency)
-       values (:id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct, :maxDrawdownPct, :mirrorCloses, 'ACTIVE',
-              :balance, :accountRowId, :accountId, :accountMode, :currency)
+       select :id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct::numeric, :maxDrawdownPct::numeric, :mirrorCloses::boolean,
+              'ACTIVE', :balance::numeric, :accountRowId, :accountId, :accountMode, :currency
+        where (select count(*) from connected) = 2
        on conflict (trader_id, leader_id) do update
          set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, mirror_closes = excluded.mirror_closes,
              status = 'ACTIVE', stopped_at = null, base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,
@@ -159,7 +164,9 @@ export async function follow(
      select ${columns} from f ${withAccount}`,
     { id: newId('follow'), ...requested }
   )
-  return row as FollowRecord
+  if (row) return row
+  const [trader] = await rows(db, 'select from traders where id = :traderId and connected_at is not null', requested)
+  throw new ApiError(trader ? 'LEADER_NOT_FOUND' : 'TRADER_NOT_FOUND')
 }
 
 /**

@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { rows } from '../../db/postgres/connection.ts'
+import { eraseTrader } from '../../db/traders/erasure.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -198,6 +199,30 @@ following('pauses when the loss reaches the limit, and following again resumes',
   assert.is(again.body.status, 'ACTIVE')
   assert.is((await standing()).drawdownPct, 0)
 })
+
+following(
+  'stores nothing of a trader or a leader who is erased while the balance is requested from the broker',
+  async () => {
+    const { db, vault } = harness.services
+    const other = await makeLeader(partner)
+    const follower = await partner.makeTrader()
+    const begin = async (traderId: string, leaderId: string) => {
+      const erasing = await db.transaction()
+      await eraseTrader(erasing, vault, traderId)
+      const followed = partner.call(followLeader, {
+        body: { traderExternalId: follower.traderExternalId, leaderId }
+      })
+      await until('the follow to wait', async () => {
+        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into follows%'`
+        return (await db.raw(waiting)).rows.length > 0
+      }).finally(() => erasing.commit())
+      return (await followed).body.error
+    }
+    assert.is(await begin(other.traderId, other.traderId), 'LEADER_NOT_FOUND')
+    assert.is(await begin(follower.traderId, leader.traderId), 'TRADER_NOT_FOUND')
+    assert.equal(await db('follows').where({ trader_id: follower.traderId }), [])
+  }
+)
 
 following.after(closeAll)
 for (const tests of [leading, following]) tests.run()
