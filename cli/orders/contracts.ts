@@ -65,12 +65,12 @@ async function sell(
     })
   )
   await db.transaction(async trx => {
-    await recordAudit(trx, { actor, action: 'contracts.sold', target, details: { ...sold } })
     await resolveBreaks(trx, {
       accountId,
       contractId,
       resolution: `${sold.status} for ${sold.soldFor ?? 'an unknown amount'}: ${reason}`
     })
+    await recordAudit(trx, { actor, action: 'contracts.sold', target, details: { ...sold } })
   })
   return { accountId, ...sold }
 }

@@ -51,8 +51,9 @@ async function settle(opened: Opened, { order: name, soldFor, closedAt, reason }
         accountId: order.account_id,
         before: order.error_code
       }
+      const closed = await settleByHand(trx, queue, order, settlement)
       await recordAudit(trx, { actor, action: 'orders.settle', target: order.id, details })
-      return settleByHand(trx, queue, order, settlement)
+      return closed
     })
     announce(bus, order)
     if (closed.closes_copies) bus.publish(WORK, 'copy.close', 'new')

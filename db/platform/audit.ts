@@ -10,7 +10,10 @@ interface AuditEntry {
   details?: Record<string, unknown>
 }
 
-/** Writes one line of the audit log, in the transaction of the change it records. */
+/**
+ * Writes one line of the audit log, as the last statement of the change that it records: it holds the end of the chain until the commit,
+ * and every other change waits for that with its rows locked.
+ */
 export async function recordAudit(trx: Db, { actor, action, target = null, details = {} }: AuditEntry): Promise<void> {
   await trx('audit_log').insert({ id: newId('audit'), actor, action, target, details: JSON.stringify(details) })
 }

@@ -6,7 +6,8 @@ import { userInfo } from 'node:os'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listOrders } from '../../api/orders/orders.ts'
-import { insertBreak, listBreaks } from '../../db/orders/reconciliation.ts'
+import { decideBreak, insertBreak, listBreaks } from '../../db/orders/reconciliation.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
@@ -129,6 +130,31 @@ settling('refuses a name that several orders go by, and names them', async () =>
   )
 })
 
+/** Waits until a statement waits for a lock. */
+const lockWait = () =>
+  until('a statement to wait', async () => {
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    return (await db.raw(waiting)).rows.length > 0
+  })
+
+settling('and a decision on the finding of its order at the same time wait for each other', async () => {
+  const { order } = await makeStuck()
+  const finding = (await listBreaks(db, 1000)).find(({ orderId }) => orderId === order.id)
+  const findingId = finding?.findingId as number
+  const deciding = await db.transaction()
+  await decideBreak(deciding, { findingId, resolution: 'known' })
+  const settled = document(...settle(order.id, '0', '--yes'))
+  await lockWait()
+  // A deadlock until the log was written last.
+  await recordAudit(deciding, { actor, action: 'findings.resolve', target: String(findingId) })
+  await deciding.commit()
+  assert.is((await settled).status, 'CLOSED')
+  assert.equal(
+    [await audited(order.id), await audited(String(findingId))],
+    [[['orders.settle', actor]], [['findings.resolve', actor]]]
+  )
+})
+
 const selling = suite('operator contracts sell')
 
 /** A contract that was bought outside of any order. */
@@ -182,6 +208,25 @@ selling('sells an orphan once, resolves its finding and is audited before and af
     ['contracts.sell', actor]
   ])
   assert.match(await refusal(...sell(trader, contractId, '--yes')), /No unresolved finding/)
+})
+
+selling('and a decision on its finding at the same time wait for each other', async () => {
+  const trader = await partner.makeTrader()
+  const contractId = await makeOrphan(trader)
+  await report(trader, contractId)
+  const finding = (await listBreaks(db, 1000)).find(({ accountId }) => accountId === trader.accountId)
+  const target = String(finding?.findingId)
+  const deciding = await db.transaction()
+  await decideBreak(deciding, { findingId: Number(target), resolution: 'known' })
+  const sold = document(...sell(trader, contractId, '--yes'))
+  await lockWait()
+  await recordAudit(deciding, { actor, action: 'findings.resolve', target })
+  await deciding.commit()
+  assert.is((await sold).status, 'sold')
+  assert.equal(await audited(`${trader.accountId}/${contractId}`), [
+    ['contracts.sold', actor],
+    ['contracts.sell', actor]
+  ])
 })
 
 selling("refuses a contract that is an order's, that no finding names, and while an order is in doubt", async () => {
