@@ -1,6 +1,6 @@
 // operator partners: the list of partners and their standing.
 import type { Command } from 'commander'
-import { chargePartner } from '../../db/money/billing.ts'
+import { chargePartner, lockPartner } from '../../db/money/billing.ts'
 import { getWallet, topUp } from '../../db/money/wallets.ts'
 import {
   countTraders,
@@ -168,6 +168,8 @@ function sayChange({ from, to, takesEffect, at, suspended, chargeUsd, periodEnd,
 
 async function setPartnersBroker({ db, actor }: Opened, { partnerId, dialect, brokerAppId }: BrokerChange) {
   return db.transaction(async trx => {
+    // The application it keeps must be of the dialect that it has then: no other change comes between.
+    await lockPartner(trx, partnerId)
     const before = await getPartner(trx, partnerId)
     checkAppId(dialect, brokerAppId ?? before.brokerAppId, { given: brokerAppId !== undefined })
     const partner = await setBroker(trx, partnerId, { dialect, appId: brokerAppId })
@@ -188,6 +190,7 @@ async function changeLimits({ db, actor }: Opened, { partnerId, perKey, perTrade
   const limitOf = (given: string | undefined) =>
     given === undefined ? undefined : given === 'default' ? null : Number(given)
   return db.transaction(async trx => {
+    await lockPartner(trx, partnerId)
     const { limits: from } = await getPartner(trx, partnerId)
     const changes = { perKeyPerMinute: limitOf(perKey), perTraderPerMinute: limitOf(perTrader) }
     const partner = await setLimits(trx, partnerId, changes)

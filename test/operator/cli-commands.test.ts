@@ -10,6 +10,7 @@ import { operations } from '../../api/operations.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
+import { setBroker } from '../../db/partners/partners.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { findSealedToken, unsealToken } from '../../db/traders/accounts.ts'
 import { addUpTraderDays } from '../../db/traders/days.ts'
@@ -80,6 +81,24 @@ partners('create wants an application id of the form its dialect has', async () 
   assert.is(kept.exitCode, 1)
   assert.match(kept.stderr, '--broker-app-id is required in v3')
 })
+
+partners(
+  'set-broker judges the application that a change before it has left, not the one that it first read',
+  async () => {
+    const { partnerId } = await makePartner()
+    const earlier = await services.db.transaction()
+    await setBroker(earlier, partnerId, { dialect: 'next', appId: 'app-7Q2' })
+    const later = run('partners', 'set-broker', partnerId, '--dialect', 'v3')
+    await until('the command to wait', async () => {
+      const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+      return (await services.db.raw(waiting)).rows.length > 0
+    })
+    await earlier.commit()
+    assert.match((await later).stderr, '--broker-app-id is required in v3')
+    const { brokerDialect, brokerAppId } = await document('partners', 'show', partnerId)
+    assert.equal([brokerDialect, brokerAppId], ['next', 'app-7Q2'])
+  }
+)
 
 partners('suspend stops the next request, resume lets it through, and both are in the audit log', async () => {
   const { partnerId, key } = await makePartner()
