@@ -125,7 +125,7 @@ export async function findAccountRef(
   return found
 }
 
-/** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND. */
+/** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND, or TRADER_NOT_FOUND for one who was erased meanwhile. */
 export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
   const [account] = await rows<AccountRecord>(
     trx,
@@ -133,7 +133,11 @@ export async function activateAccount(trx: Db, traderId: string, accountId: stri
     { traderId, accountId }
   )
   if (!account) throw new ApiError('ACCOUNT_NOT_FOUND')
-  await trx('traders').where({ id: traderId }).update({ active_account_id: account.id })
+  const changed = await trx('traders')
+    .where({ id: traderId })
+    .whereNotNull('connected_at')
+    .update({ active_account_id: account.id })
+  if (changed === 0) throw new ApiError('TRADER_NOT_FOUND')
   return account
 }
 

@@ -16,7 +16,7 @@ import {
 import { createStreamTicket } from '../../api/events/stream/tickets.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { listOrders } from '../../api/orders/orders.ts'
-import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
@@ -345,10 +345,15 @@ erasing('has nothing stored for the trader by requests that come while it runs',
     partner.call(updateCommunityProfile, { ...as, body: { displayName: word, isPublic: true } }),
     partner.call(createCommunityBot, { ...as, body: { name: `Last bot of ${word}`, config: {} } })
   ]
-  await waits('for key share').finally(() => holding.commit())
+  const { accountId, traderExternalId } = anna
+  const activated = partner.call(activateAccount, { body: { traderExternalId, accountId } })
+  await waits('for key share')
+  await waits('update "traders" set "active_account_id"').finally(() => holding.commit())
   const { exitCode, stderr } = await erased
   assert.is(exitCode, 0, stderr)
   for (const { status } of await Promise.all(posts)) assert.is(status, 401)
+  assert.is((await activated).body.error, 'TRADER_NOT_FOUND')
+  assert.is((await db('traders').where({ id: anna.traderId }).first()).active_account_id, null)
   assert.equal(await tablesWith(word), [])
 })
 
