@@ -102,12 +102,6 @@ create table analytics_late_quarters (
   quarter timestamp with time zone not null
 );
 
-create table analytics_late_totals (
-  partner_id text collate "C" not null,
-  trader_id text collate "C" not null,
-  day date not null
-);
-
 create table analytics_quarters (
   partner_id text collate "C" not null,
   grouping_by text collate "C" not null,
@@ -199,42 +193,6 @@ create table analytics_steps (
   at timestamp with time zone not null,
   markup_unknown bigint not null,
   constraint analytics_steps_pkey PRIMARY KEY (partner_id, account_mode, currency, at)
-);
-
-create table analytics_total_chunks (
-  partner_id text collate "C" not null,
-  account_mode text collate "C" not null,
-  currency text collate "C" not null,
-  chunk integer not null,
-  traders text[] collate "C" not null,
-  numbers integer[],
-  constraint analytics_total_chunks_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk)
-);
-CREATE TRIGGER number_chunk BEFORE INSERT OR UPDATE ON analytics_total_chunks FOR EACH ROW WHEN ((cardinality(new.numbers) IS DISTINCT FROM cardinality(new.traders))) EXECUTE FUNCTION number_chunk();
-
-create table analytics_total_groups (
-  partner_id text collate "C" not null,
-  account_mode text collate "C" not null,
-  currency text collate "C" not null,
-  since date not null,
-  until date not null,
-  constraint analytics_total_groups_pkey PRIMARY KEY (partner_id, account_mode, currency)
-);
-CREATE TRIGGER no_total_group BEFORE INSERT ON analytics_total_groups FOR EACH ROW EXECUTE FUNCTION no_total_group();
-
-create table analytics_totals (
-  partner_id text collate "C" not null,
-  account_mode text collate "C" not null,
-  currency text collate "C" not null,
-  chunk integer not null,
-  day date not null,
-  trades integer[] not null,
-  stake numeric[] not null,
-  pnl numeric[] not null,
-  markup numeric[] not null,
-  last_at timestamp with time zone[] not null,
-  markup_unknown integer[],
-  constraint analytics_totals_pkey PRIMARY KEY (partner_id, account_mode, currency, chunk, day)
 );
 
 create table analytics_trader_days (
@@ -2164,13 +2122,6 @@ AS $function$
        where test_of = new.id;
       return null;
     end $function$;
-CREATE OR REPLACE FUNCTION no_total_group()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-    begin
-      return null;
-    end $function$;
 CREATE OR REPLACE FUNCTION note_archived_traders()
  RETURNS trigger
  LANGUAGE plpgsql
@@ -2180,16 +2131,6 @@ AS $function$
       select trader_id, partner_id, max(created_at) from fresh group by 1, 2 order by 1
       on conflict (trader_id) do update set newest = excluded.newest where a.newest < excluded.newest;
       return null;
-    end $function$;
-CREATE OR REPLACE FUNCTION number_chunk()
- RETURNS trigger
- LANGUAGE plpgsql
-AS $function$
-    begin
-      new.numbers := coalesce(new.numbers, '{}') || array(
-        select t.number from unnest(new.traders[coalesce(cardinality(new.numbers), 0) + 1:]) with ordinality u (id, place)
-          join traders t on t.id = u.id order by u.place);
-      return new;
     end $function$;
 CREATE OR REPLACE FUNCTION of_the_bots_side()
  RETURNS trigger

@@ -85,7 +85,8 @@ export const migrations: readonly string[] = [
   '0111_days_of_a_trader',
   '0120_earnings_entries',
   '0130_disabled_traders',
-  '0131_archived_closed_page'
+  '0131_archived_closed_page',
+  '0135_totals_by_days'
 ]
 
 /** The encoding that the database needs. */
