@@ -99,6 +99,20 @@ bounds('close one that sends a message of more than 64 KiB, and none is compress
   assert.is(await client.closed, 1009)
 })
 
+bounds(
+  'close one that sends a message in very many frames, each of which keeps what was received with it',
+  async () => {
+    const client = await openClient(harness.address, { key: (await harness.makePartner()).key })
+    const send = (frames: string[]) => {
+      for (const [index, frame] of frames.entries()) client.ws.send(frame, { fin: index === frames.length - 1 })
+    }
+    send([...`{"type":"ping","id":"${'x'.repeat(60)}"}`])
+    await client.take('pong')
+    send([...' '.repeat(129), '{"type":"ping","id":"x"}'])
+    assert.is(await client.closed, 1008)
+  }
+)
+
 /** Holds that all of the key's places are free: as many sockets as its plan has can be opened. */
 async function holdFree(key: string): Promise<void> {
   for (let count = 0; count < socketsPerKey.LAUNCH; count++)

@@ -25,6 +25,9 @@ const STOP_MS = 10_000
 const STOP_STEP_MS = 2
 // For a client to close its side.
 const CLOSE_MS = 3000
+// A frame of a message that is not complete keeps in memory all that was received together with it, up to 64 KiB. Clients send a message in
+// one frame, or in frames of some kilobytes.
+const FRAMES_OF_A_MESSAGE = 128
 
 /** The stream of one process; nothing listens before `attach`. */
 export class EventStream {
@@ -36,6 +39,7 @@ export class EventStream {
   readonly #wss = new WebSocketServer({
     noServer: true,
     maxPayload: streamLimits.messageBytes,
+    maxFragments: FRAMES_OF_A_MESSAGE,
     perMessageDeflate: false,
     clientTracking: false,
     handleProtocols: offered => (offered.has(SUBPROTOCOL) ? SUBPROTOCOL : false)
