@@ -357,6 +357,24 @@ leaving('for as long as it requested, with everything, and no longer', () => {
   assert.is(endpoint.next(121_000)?.position, 1)
 })
 
+leaving('for as long as it requested, although a request that was under way by then succeeds', () => {
+  const endpoint = endpointWith(3)
+  const [first, second] = [0, 1].map(now => {
+    const item = endpoint.next(now)
+    assert.ok(item)
+    endpoint.begin(item, now)
+    return item
+  }) as [Item, Item]
+  endpoint.end(second, 'd2', failed({ httpStatus: 429, retryAfterS: 120 }), 1000)
+  endpoint.end(first, 'd1', { ...failed(), error: null, httpStatus: 204 }, 2000)
+  const taken = endpoint.takeChanges(2000)
+  assert.ok(taken)
+  assert.is(taken.progress.pausedMs, 119_000)
+  endpoint.written(taken.changes, 2000)
+  assert.is(endpoint.next(120_999), undefined)
+  assert.is(endpoint.next(121_000)?.position, 2)
+})
+
 leaving('for as long as it requested of the worker that held it before', () => {
   const endpoint = endpointWith(2, { paused_ms: 120_000 })
   assert.is(endpoint.room(119_999), 0)

@@ -34,6 +34,8 @@ export class Endpoint {
   failingSince: number | null
   lastError: string | null
   pausedUntil: number
+  /** The part of the pause that it requested itself, ms. */
+  #requestedUntil = 0
   sending = 0
   /** Requests whose outcome is not written yet: they would be sent again; and those of them that were sent while it was quick. */
   unwritten = 0
@@ -290,7 +292,8 @@ export class Endpoint {
     const wasFailing = this.failing
     this.failures = 0
     this.failingSince = null
-    this.pausedUntil = now
+    // A request that was under way when another one was told to pause says nothing of the pause.
+    this.pausedUntil = Math.max(now, this.#requestedUntil)
     this.slow = ms > SLOW_MS / 2
     // A short time is forgotten within some responses, so that an endpoint that has become slower is not taken for a quick one.
     this.#quickestMs = this.#quickestMs === 0 ? Math.max(1, ms) : Math.min(Math.max(1, ms), 1.1 * this.#quickestMs + 1)
@@ -305,11 +308,9 @@ export class Endpoint {
     this.#window.failed(this.failing)
     if (error === 'GONE') this.disable = 'GONE'
     else if (now - this.failingSince >= GIVEN_UP_MS) this.disable = 'FAILURES'
-    let pauseMs = (retryAfterS ?? 0) * 1000
-    if (this.failing) {
-      pauseMs = Math.max(pauseMs, probeDelay(this.failures - FAILING_FROM))
-    }
-    if (pauseMs > 0) this.pausedUntil = Math.max(this.pausedUntil, now + pauseMs)
+    this.#requestedUntil = Math.max(this.#requestedUntil, now + (retryAfterS ?? 0) * 1000)
+    const probeMs = this.failing ? probeDelay(this.failures - FAILING_FROM) : 0
+    this.pausedUntil = Math.max(this.pausedUntil, this.#requestedUntil, now + probeMs)
   }
 
   #remove(item: Item, now: number): void {
