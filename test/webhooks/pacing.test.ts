@@ -444,8 +444,8 @@ pausing('is read as seconds or as a date, and is an hour at most', async () => {
   const receiver = await openReceiver()
   const requests = openRequests({ allowPrivate: true })
   onClose(async () => requests.close())
-  const pauseOf = async (text: string) => {
-    receiver.respond = (_received, response) => response.writeHead(503, { 'retry-after': text }).end()
+  const pauseOf = async (text: string, headers = {}) => {
+    receiver.respond = (_received, response) => response.writeHead(503, { 'retry-after': text, ...headers }).end()
     return (await requests.post(receiver.url, {}, '{}')).retryAfterS
   }
   assert.is(await pauseOf('120'), 120)
@@ -454,6 +454,9 @@ pausing('is read as seconds or as a date, and is an hour at most', async () => {
   assert.ok(by > 500 && by <= 600, `${by}`)
   assert.is(await pauseOf(new Date(Date.now() - 600_000).toUTCString()), 0)
   assert.is(await pauseOf('soon'), null)
+  // By an endpoint whose clock is an hour behind this worker's.
+  const [date, later] = [3_600_000, 3_540_000].map(ms => new Date(Date.now() - ms).toUTCString())
+  assert.is(await pauseOf(later as string, { date }), 60)
 })
 
 const sharing = suite('a worker')

@@ -1,7 +1,7 @@
 // One request to an endpoint: only to public addresses, checked at the connection itself; redirects are not followed,
 // and no more than 16 KiB of the response is read.
 import dns from 'node:dns'
-import type { Agent } from 'node:http'
+import type { Agent, IncomingHttpHeaders } from 'node:http'
 import https from 'node:https'
 import type { LookupFunction, Socket } from 'node:net'
 import type { RequestFilteringHttpAgent } from 'request-filtering-agent'
@@ -212,7 +212,7 @@ function send({
           httpStatus: status,
           ms,
           response: textOf(Buffer.concat(parts)),
-          retryAfterS: retryAfter(response.headers['retry-after'])
+          retryAfterS: retryAfter(response.headers)
         })
       }
       response.on('data', (part: Buffer) => {
@@ -245,10 +245,11 @@ function textOf(bytes: Buffer): string {
         .replace(/\ufffd+$/, '')
 }
 
-/** The seconds of a Retry-After, as number or date; null where there is none. */
-function retryAfter(value: string | undefined): number | null {
+/** The seconds of a Retry-After, as number or date; null where there is none. A date is one of the endpoint's clock, which `Date` shows. */
+function retryAfter({ 'retry-after': value, date = '' }: IncomingHttpHeaders): number | null {
   if (value === undefined) return null
-  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - Date.now()) / 1000
+  const now = Date.parse(date) || Date.now()
+  const seconds = /^\d{1,9}$/.test(value) ? Number(value) : (Date.parse(value) - now) / 1000
   return Number.isFinite(seconds) ? Math.min(MAX_RETRY_AFTER_S, Math.max(0, seconds)) : null
 }
 
