@@ -11,7 +11,7 @@ import { routes } from './routes.ts'
 import { sites } from './sites/sites.ts'
 import { status } from './status.ts'
 
-/** The application over what is open; it does not listen yet. */
+/** The application over the open services; it does not listen yet. */
 export function createApp(services: ApiServices): Koa {
   const app = new Koa({ proxy: services.config.trustProxy > 0, maxIpsCount: services.config.trustProxy })
   app.on('error', (error: unknown) => services.log.error({ err: error }, 'after the response'))

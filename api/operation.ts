@@ -92,8 +92,8 @@ export interface OperationRequest<Input extends { params?: unknown; query?: unkn
   /** How long ago the request may have been sent, ms (request/stalls.ts). */
   ageMs: () => number
   /**
-   * Aborts when the caller goes away or the process stops. Taking it gives the request's place back (request/places.ts): take it
-   * where the waiting begins.
+   * Aborts when the caller disconnects or the process stops. Reading it gives the request's place back (request/places.ts): read
+   * it where the waiting begins.
    */
   signal: AbortSignal
 }

@@ -57,7 +57,7 @@ function authenticate(row: Operation, ctx: Context, services: ApiServices): Prom
   return authenticateKey(ctx, services, { proves: row.proves })
 }
 
-/** What a request has once, however often it is decided. */
+/** What is kept of a request when it is decided a second time. */
 interface Kept {
   ageMs: () => number
   body?: Promise<unknown>
@@ -108,8 +108,7 @@ async function decide(
     endUserIp: row.endUser ? endUserIpOf(ctx) : undefined,
     trace: ctx.state.trace,
     ageMs: kept.ageMs,
-    // Made at the first use, as most handlers need none. A handler that uses it waits for others, and needs no place
-    // meanwhile.
+    // Created at first use, since most handlers need none. A handler that reads it waits for others, and gives its place back.
     get signal() {
       leavePlace()
       kept.gone ??= services.waits.signalFor(ctx.res, partner.partnerId)
@@ -125,14 +124,14 @@ async function decide(
         row.replica ? opened.reads.run(db => row.handle(request, { ...opened, db })) : row.handle(request, opened)
     })
   const { perKeyPerMinute } = rateLimitOf(partner, services.config)
-  // Those that cost little, closings among them, need not be spread.
+  // Calls of weight 1 (closes among them) are not spread over the minute.
   const calls = weight > 1 ? { weight, allowance: callsOf(perKeyPerMinute) } : undefined
   if (row.batched) send(ctx, row, await runOnce())
   else
     await services.places.run(
       partner.partnerId,
       async leave => {
-        // Responses may have filled the account while this request waited for its place.
+        // Other responses may have filled the partner's account of bytes while this request waited for its place.
         if (!row.body) services.bytes.requireRoom(partner.partnerId)
         leavePlace = leave
         const result = await runOnce()
@@ -142,11 +141,11 @@ async function decide(
       },
       calls
     )
-  // What it changed may be an event.
+  // Its changes may have written events: wake the sequencer.
   if (row.atomic) services.bus.publish(WORK, 'events', 'new')
 }
 
-/** The body, which stays in the partner's account until the request has ended. Most of a large one is read at the partner's pace. */
+/** The parsed body. Its bytes stay in the partner's account until the request ends; a large one is read at the partner's pace. */
 async function receive(
   ctx: Context,
   partnerId: string,
@@ -158,7 +157,7 @@ async function receive(
   const held = services.bytes.admit(partnerId, mostBytes)
   kept.bytes = held
   let spent = 0
-  // Of several that waited the first one spends before the next is admitted. Small ones are no burden, and never wait.
+  // Large bodies of one partner are admitted one after another, each after the bytes of the one before were spent.
   const mayGoOn = async () => {
     for (let waitMs = pace.waitMs(partnerId); waitMs > 0; waitMs = pace.waitMs(partnerId)) await sleep(waitMs)
     spent = mostBytes
@@ -166,7 +165,7 @@ async function receive(
   }
   const bytes = await readBody(ctx, limit, mayGoOn)
   held.resize(bytes.length)
-  // One that came without its length may have been shorter.
+  // Without Content-Length the spent bytes were an upper bound.
   if (spent > 0) pace.spend(partnerId, bytes.length - spent)
   if (bytes.length === 0) return undefined
   try {
@@ -189,7 +188,7 @@ function send(ctx: Context, row: Operation, result: unknown): number {
   return setBody(ctx, sent.body)
 }
 
-// Of a field that the schema does not know nothing was checked: it is ignored, whatever its name.
+// A field that the schema does not name is ignored: it was not checked.
 const namesTrader = ({ body }: Operation): boolean =>
   Object.hasOwn((body?.properties ?? {}) as object, 'traderExternalId')
 
@@ -238,13 +237,13 @@ export function routes(operations: Operation[], services: ApiServices): Middlewa
     router.register(path, [row.method], ctx => run(row, ctx as Context, services))
     methods.set(path, [...(methods.get(path) ?? []), row.method])
   }
-  // What no row took: the same path under another method, or nothing at all.
+  // Paths that no row matches: the same path with another method, or an unknown one.
   for (const [path, allowed] of methods) router.all(path, () => refuseMethod(allowed))
   const others = router.routes() as unknown as Middleware
   return (ctx, next) => {
     const row = fixed.get(`${ctx.method} ${ctx.path}`)
     if (row) return run(row, ctx, services)
-    // Before a pattern takes it: /v1/orders/binary is no order called binary.
+    // Before the patterns: /v1/orders/binary must not be read as the order with the id `binary`.
     const allowed = methods.get(ctx.path)
     if (allowed && !(ctx.method === 'HEAD' && allowed.includes('GET'))) refuseMethod(allowed)
     return others(ctx, next)

@@ -11,7 +11,7 @@ const PER_ADDRESS_PER_MINUTE = 60
 const PATH = '/status'
 const SUMMARY = 'State of the service'
 
-/** The operation in the description; it needs no key, so that it is none of the list. */
+/** The operation in the description. It needs no key, so it is not in the list of operations. */
 export const statusPath = {
   path: PATH,
   summary: SUMMARY,

@@ -1,5 +1,5 @@
-// AI: a signal from the broker's candles, and the analysis of a bot's own. Every number is computed here
-// first; a language model, where there is one, then words the reasons.
+// AI: a signal computed from the broker's candles, and an analysis of candles that a bot sends. Every number is computed here; a
+// language model, where one is configured, only puts the reasons into words.
 import { type AccountRecord, requireConnected } from '../../db/traders/accounts.ts'
 import { BotAnalysis, BotAnalysisRequest, Signal, SignalRequest } from '../../schemas/ai.ts'
 import { invalid } from '../../schemas/checks/validator.ts'
@@ -107,12 +107,12 @@ async function readPurse(
   })
   const amount = Number(balance)
   if (currency === inUsd.currency) return { amount, ...inUsd }
-  // Where none is suggested anyway.
+  // No stake is suggested on a synthetic index, so its terms are not read.
   if (isSynthetic(body.asset)) return { amount, currency, rate: null, least: null }
   return { amount, currency, ...(await readStakeTerms(partner, { asset: body.asset, currency }, signal, services)) }
 }
 
-/** What stakes come to in the currency; unknown where the broker does not state it. */
+/** The exchange rate and the least stake in the account's currency; null where the broker does not state them. */
 async function readStakeTerms(
   { partnerId, brokerAppId, brokerDialect }: Caller,
   terms: { asset: string; currency: string },
@@ -132,7 +132,7 @@ async function readStakeTerms(
     })
     return { rate: rate === null ? null : Number(rate), least: least === null ? null : Number(least) }
   } catch (error) {
-    // The signal is given without a stake.
+    // Without these terms the signal suggests no stake.
     if (error instanceof ApiError) return { rate: null, least: null }
     throw error
   }
@@ -163,7 +163,7 @@ async function readCandles(
   return candles
 }
 
-/** The rate at which the suggested contract breaks even, in percent, by the broker's price of now; null where there is none. */
+/** The win rate, in percent, at which the suggested contract breaks even at the broker's current price; null where there is none. */
 async function readBreakEven(
   { partnerId, brokerAppId, brokerDialect }: Caller,
   contract: { asset: string } & NonNullable<Signal['suggestion']>,

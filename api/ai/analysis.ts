@@ -1,5 +1,5 @@
-// The analysis of the candles a bot brings along: pure. Trend, volatility, the levels around the price, and how
-// the common strategies read them.
+// Analyses the candles that a bot sends, without I/O: trend, volatility, the levels around the price, and how the common
+// strategies read them.
 import type { BotAnalysis, Indicators, Strategy } from '../../schemas/ai.ts'
 import type { Candle } from '../../schemas/market.ts'
 import { cleanCandles, computeIndicators, hundredths, unit } from './indicators.ts'
@@ -13,7 +13,7 @@ type Analysis = Pick<
   'trend' | 'volatilityPct' | 'support' | 'resistance' | 'indicators' | 'strategies' | 'risks'
 >
 
-/** The analysis of the candles at `currentPrice`. The hint may reorder the strategies and changes nothing else. */
+/** Analyses the candles at `currentPrice`. The hint may change the order of the strategies and nothing else. */
 export function analyseBot(given: {
   currentPrice: number
   recentCandles: readonly Candle[]

@@ -6,7 +6,7 @@ import type { Candle } from '../../schemas/market.ts'
 import { cleanCandles, hundredths, openReadings } from './indicators.ts'
 import { CANDLE_SECONDS, leaningOf, MIN_CANDLES } from './signal.ts'
 
-// A thousand candles cost about 80 ms of CPU: others get their turn in between.
+// A thousand candles take about 80 ms of CPU; after this many, other requests are served.
 const AT_ONCE = 50
 const REMEMBERED = 500
 
@@ -23,7 +23,7 @@ export function backtestOnce(key: string, candles: readonly Candle[], contractCa
   return computed
 }
 
-/** Runs the rules over closed candles, oldest first, with contracts of so many of them. */
+/** Runs the rules over closed candles, oldest first; each contract lasts `contractCandles` candles. */
 export async function backtest(given: readonly Candle[], contractCandles: number): Promise<Backtest> {
   const candles = cleanCandles(given)
   const readings = openReadings()
@@ -34,7 +34,7 @@ export async function backtest(given: readonly Candle[], contractCandles: number
     if (index % AT_ONCE === AT_ONCE - 1) await setImmediate()
     const end = candles[index + contractCandles]
     if (index + 1 < MIN_CANDLES || !end) continue
-    // Over a night or a weekend without candles no contract would have run.
+    // Candles are missing in between (a night, a weekend): no contract would have run.
     if (end.epoch - candle.epoch !== contractCandles * CANDLE_SECONDS) continue
     const { direction } = leaningOf(readings.at(candle.close))
     if (direction === 'NEUTRAL') continue

@@ -4,23 +4,23 @@ import type { Backtest, Direction, Indicators, Signal } from '../../schemas/ai.t
 import type { Candle } from '../../schemas/market.ts'
 import { cleanCandles, computeIndicators, hundredths, show, unit } from './indicators.ts'
 
-/** Candles are this long. */
+/** Length of a candle. */
 export const CANDLE_SECONDS = 60
-/** Candles requested: those the rules are tried on. */
+/** Candles requested from the broker: the rules are back-tested on all of them. */
 export const CANDLE_COUNT = 1000
-/** Fewer give no reading. */
+/** With fewer candles no signal is given. */
 export const MIN_CANDLES = 30
-// The newest so many give the indicators.
+// How many of the newest candles the indicators are computed from.
 const READ_CANDLES = 200
 const MIN_SCORE = 0.15
 const MIN_STAKE = 0.35
 const MAX_STAKE = 1000
 // A minimum stake above this share of the balance is not suggested.
 const MAX_SHARE = 0.1
-// Older than this, the last candle is not about now: the market is closed or its feed has stopped.
+// A newest candle older than this does not describe the present: the market is closed or its feed has stopped.
 const STALE_SECONDS = 600
 
-/** What a stake is sized by. Stakes are in USD, whatever the account is in. */
+/** The balance that limits a stake. Stakes are in USD, whatever the currency of the account. */
 export interface Purse {
   /** In the currency. */
   amount: number
@@ -68,7 +68,7 @@ export function decideSignal(given: {
   return { direction, confidence, suggestion, rationale, indicators }
 }
 
-/** Which way the readings lean, how much, and why. */
+/** In which direction the readings point, how strongly, and why. */
 export function leaningOf(indicators: Indicators): { votes: Vote[]; direction: Direction; confidence: number } {
   const votes = voteOn(indicators)
   const score = votes.reduce((sum, { vote, weight }) => sum + vote * weight, 0)
@@ -93,7 +93,7 @@ export function isSynthetic(asset: string): boolean {
 export const NO_MEMORY =
   'The prices of this index are random and have no memory: the past does not show the next one, so no stake is suggested.'
 
-/** What the suggested contract must achieve and what the rules did achieve, in one sentence each. */
+/** The win rate that the suggested contract needs, and the one that the rules had in the back-test: one sentence each. */
 export function trackRecord({ breakEvenPct, record }: { breakEvenPct: number | null; record: Backtest }): string[] {
   const { candles, signals, wins, winRatePct } = record
   const done =

@@ -37,7 +37,7 @@ const at = (row: unknown, path: string[]): unknown =>
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return ''
-  // However it is written: -1e-7 is a number, and no formula.
+  // Numbers are never formulas, -1e-7 included.
   if (typeof value === 'number') return String(value)
   return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }

@@ -30,7 +30,7 @@ export async function windowOf(db: Db, partnerId: string, query: WindowQuery): P
   const from = instantOf('from', query.from) ?? to - DEFAULT_DAYS * DAY_MS
   if (from >= to) throw wrong('from', 'must be before to')
   const days = MOST_DAYS[interval]
-  // A day of room: 731 days by the clocks of a zone may be an hour longer.
+  // One day of tolerance: 731 days by the clocks of a time zone may be an hour longer.
   if (to - from > (days + 1) * DAY_MS)
     throw wrong('from', `must be at most ${days} days before to with interval ${interval}`)
   const fault = timezoneFault(timezone)
@@ -57,7 +57,7 @@ function instantOf(name: string, text: string | undefined): number | undefined {
   return ms
 }
 
-/** Awaits a read; a time zone that only PostgreSQL does not know is refused like an unknown one. */
+/** Awaits a read. A time zone that PostgreSQL does not know is refused like any unknown one. */
 export async function within<T>(reading: Promise<T>): Promise<T> {
   try {
     return await reading

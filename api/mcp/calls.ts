@@ -62,7 +62,7 @@ export async function callOperation(
   }
 }
 
-/** A result: the response of the call, or why nothing was called. */
+/** A result: the text of a response, or the reason for which nothing was called. */
 export const refusal = (text: string): CallResult => ({ ok: false, text, body: null })
 
 function parse(text: string): unknown {

@@ -1,4 +1,4 @@
-// GET /v1/orders/{id}: one order, at once or as soon as it is at its end.
+// GET /v1/orders/{id}: one order, at once or as soon as it is final.
 
 import { presentEntry } from '../../db/orders/entry.ts'
 import { getOrder as findOrder, notifyOf, type Outcome } from '../../db/orders/reading.ts'
@@ -7,7 +7,7 @@ import { pathId } from '../../schemas/fields/fields.ts'
 import { OrderEntry, OrderQuery } from '../../schemas/orders.ts'
 import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
 
-// A wake-up that was lost, or that went to another process which waits for the same order, costs at most this long.
+// Upper bound on the delay when a wake-up is lost, or goes to another process that waits for the same order.
 const REREAD_MS = 1000
 
 const isOver = ({ phase }: Pick<Outcome, 'phase'>): boolean => phase === 'closed' || phase === 'failed'
@@ -35,7 +35,7 @@ export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> 
   }
 }
 
-/** Resolves when the order is at its end, the time is over, or the caller is gone. */
+/** Resolves when the order is final, the time is over, or the caller has disconnected. */
 async function over(
   orderId: string,
   { bus, db, batched }: ApiServices,

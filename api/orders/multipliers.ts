@@ -40,7 +40,7 @@ export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> =
       duration: null,
       durationUnit: null,
       barrier: null,
-      // 0 is no limit at all.
+      // 0 means no limit.
       stopLoss: body.stopLoss ? decimal(body.stopLoss) : null,
       takeProfit: body.takeProfit ? decimal(body.takeProfit) : null
     }

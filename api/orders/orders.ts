@@ -247,8 +247,7 @@ async function settled(
 ): Promise<Outcome> {
   const { bus, batched, config, db } = services
   const deadline = performance.now() + config.settleWaitMs
-  // The first wait began before the order was stored, and mostly ends with the result; only a repeat has something to
-  // read at once.
+  // The first wait began before the order was stored and usually ends with the outcome. Only a repeat reads the row at once.
   if (early !== undefined) {
     // The row is read below where the hint is lost, or carries no outcome that decides.
     const carried = carriedOutcome(first.id, await early)
@@ -268,7 +267,7 @@ async function settled(
     phase = row.phase
     if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
     await woken
-    // Should no worker be there to do it, a queued order is failed here when its time is over.
+    // With no worker running, a queued order is failed here when its time to live is over.
     if (isWaiting(phase) && performance.now() >= expireAt) {
       const [expired] = await expireOrders(db, [row.id], first.ends_ms)
       if (expired) return expired
@@ -290,7 +289,7 @@ function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
   }
   const message =
     row.phase === 'review'
-      ? 'Whether the broker bought this order is being reviewed; repeat the request with the same clientOrderId to ask again.'
+      ? 'Whether the broker bought this order is being reviewed; repeat the request with the same clientOrderId to read the result.'
       : "The broker's response is not known yet; repeat the request with the same clientOrderId, it never buys twice."
   return new ApiError('BROKER_UPSTREAM', message, { extras: { orderId: row.id, status: 'PENDING' }, headers })
 }

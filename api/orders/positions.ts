@@ -49,7 +49,7 @@ export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
 }
 
 const OLD_MS = 60_000
-// Read at a time: a call to the broker each, of the few that their accounts have in a minute.
+// Contracts whose values are read for one request: each costs one of the few calls that its account has a minute.
 const REFRESHED = 50
 const REFRESHED_OF_AN_ACCOUNT = 3
 
@@ -57,7 +57,7 @@ const REFRESHED_OF_AN_ACCOUNT = 3
 function refresh({ batched, bus, log }: ApiServices, partnerId: string, positions: OrderRow[]): void {
   const since = Date.now() - OLD_MS
   const old = positions.filter(({ marked_at }) => marked_at === null || marked_at.getTime() < since)
-  // Beginning anywhere, so that some that cannot be read do not keep the others from it.
+  // Starts at a random place, so that contracts that cannot be read do not always come first.
   const start = Math.floor(Math.random() * old.length)
   const ofAccount = new Map<string, number>()
   const orderIds: string[] = []

@@ -22,7 +22,7 @@ export async function authenticateKey(
   services: ApiServices,
   { proves = false }: { proves?: boolean | undefined } = {}
 ): Promise<Caller> {
-  // Of a key that was good until now.
+  // A second decision starts without the key of the first one.
   ctx.state.keyId = undefined
   const [, token] = /^Bearer +([\x21-\x7e]+) *$/i.exec(ctx.request.headers.authorization ?? '') ?? []
   // A mistyped or made-up key fails its checksum and costs no database read.
@@ -39,13 +39,13 @@ export async function authenticateKey(
   const known = proves ? services.knownKeys.recall(presented) : undefined
   const caller = known ?? (await services.batched.caller(key.lookup))
   const held = caller && sameHash(caller.hash, presented.hash)
-  // A key works on its own side alone, whatever its row contains.
+  // A live key never works on the test side, nor a test key on the live side, whatever its row contains.
   if (!caller || !held || key.test !== (caller.testOf !== null)) {
     throw new ApiError('UNAUTHENTICATED', 'This API key does not exist.', { headers: CHALLENGE })
   }
   if (key.test) ctx.set('Test-Mode', 'true')
   ctx.state.partnerId = caller.partnerId
-  // keyId: a key that is good; this one is in the request log even when it was revoked.
+  // usedKeyId is for the request log, which also lists calls of revoked keys; keyId is set for valid keys only.
   ctx.state.usedKeyId = caller.keyId
   if (caller.revoked) throw new ApiError('KEY_REVOKED')
   ctx.state.keyId = caller.keyId

@@ -42,17 +42,17 @@ export interface Batched {
   traders(of: CallerToProve): Promise<number | undefined>
 }
 
-// A clock that runs slower than the database's is compared with it anew.
+// The offset is measured again after this: the database's clock may run faster than this process's.
 const COMPARED_AGAIN_MS = 60_000
-// Two clocks are no longer what they were to each other: one of them may have been set since.
+// After this the measured offset is not used: one of the two clocks may have been set since.
 const KNOWN_MS = 2 * COMPARED_AGAIN_MS
 
-/** The database's clock, as its responses have shown it. */
+/** The database's clock, derived from the times in its responses. */
 function openDatabaseTime() {
-  /** How far the database's clock is ahead of this process's monotonic one at least: a response takes time. */
+  /** A lower bound of the database's clock minus this process's monotonic one: a response takes time to arrive. */
   let known: { offsetMs: number; at: number } | undefined
   return {
-    /** What it shows now at least, ms since the epoch; undefined where no response of the last minutes has shown it. */
+    /** A lower bound of the database's present time, ms since the epoch; undefined without a response in the last minutes. */
     now() {
       const now = performance.now()
       return known && now - known.at <= KNOWN_MS ? now + known.offsetMs : undefined
@@ -94,7 +94,7 @@ export function openBatched({ db, queue, bus, reads }: { db: Db; queue: Queue; b
     }),
     storeOrder: batch(
       async (waiting: WaitingDraft[]) => {
-        // The first orders of a process, or after a rest, would be stored as if nothing could delay their statement.
+        // Without a recent response the clock is read first: else a statement that reaches the database late would not be noticed.
         const now = databaseTime.now() ?? (await readDatabaseTime())
         const drafts = waiting.map(draft => {
           const ttlMs = draft.ttlMs()

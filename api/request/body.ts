@@ -9,7 +9,7 @@ import { countValues, MAX_BODY_BYTES } from '../../schemas/fields/sizes.ts'
 
 /** Larger bodies wait for the partner's pace. */
 const LARGE_BYTES = 65_536
-/** Smaller ones are not worth giving back by themselves. */
+/** Smaller buffers are not worth freeing one by one. */
 const OWN_BYTES = 4096
 
 /** Refuses a body that announces more than `limit` bytes, before a byte of it is read. Throws 413. */
@@ -125,8 +125,8 @@ function receive(request: IncomingMessage, limit: number, mayGoOn: () => Promise
 }
 
 /**
- * Gives the memory of bytes back that nobody reads any more; they are empty afterwards. Garbage alone, they stay until the next
- * collection: dozens of MB while large bodies come, as to V8 each is but a small object.
+ * Frees the memory of bytes that are not read any more; the buffer is empty afterwards. Left to the garbage collector they stay
+ * until its next run, dozens of MB while large bodies arrive, since to V8 each buffer is a small object.
  */
 export function giveBack(bytes: Buffer<ArrayBuffer>): void {
   // Small ones share theirs with others.
@@ -142,7 +142,7 @@ export function parse(bytes: Uint8Array): unknown {
   } catch (cause) {
     throw new ApiError('MALFORMED_JSON', undefined, { cause })
   }
-  // It would become the prototype of what it is copied into.
+  // The key __proto__ would become the prototype of the object that it is copied into.
   if (text.includes('__proto__') || text.includes('\\u')) refusePrototype(value)
   return value
 }

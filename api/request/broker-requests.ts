@@ -1,5 +1,5 @@
-// Requests to the workers: a broker request and its job are stored, the response is read from its row. The api has no
-// connection to the broker and never opens a token.
+// Requests to the workers: a broker request is stored with its job, and its response is read from its row. The api has no
+// connection to the broker and never decrypts a token.
 import type { ApiServices } from '../operation.ts'
 
 /**

@@ -13,12 +13,12 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import type { ApiServices } from '../operation.ts'
 
 const WINDOW_SECONDS = 900
-/** Far above every threshold: counters only count. */
+/** Never reached: these counters only count, they refuse nothing. */
 const COUNTED = 1_000_000
 
 /** Failures within the window that cost nothing. */
 const FREE = { ofEmail: 10, ofAddress: 30, ofEmailEverywhere: 100, ofPartner: 2000 } as const
-/** Past so many a partner's failures get no counters of their own any more: their number is what we keep. */
+/** A partner with more failures than this gets no new counters: each counter takes memory. */
 const MAX_COUNTERS = 20_000
 const DELAYS = { firstMs: 250, mostMs: 8000 }
 const PARTNER_DELAY_MS = 1000
@@ -60,8 +60,9 @@ export function endUserIpOf(ctx: Context): string | undefined {
 }
 
 /**
- * Runs `check` within the bounds on guessing and returns what it finds; undefined counts as a failure. It counts as one before
- * it is known, so that guesses made at once count as well. Throws RATE_LIMITED with Retry-After where attempts wait already.
+ * Runs `check` within the bounds on guessing and returns its result; undefined is a failure. An attempt is counted as a failure
+ * before its result is known, so that simultaneous guesses count as well. Throws RATE_LIMITED with Retry-After where too many
+ * attempts wait already.
  */
 export async function guarded<T>(
   guess: Guess,
@@ -72,7 +73,7 @@ export async function guarded<T>(
   const undo = async (failed: boolean) => {
     await Promise.all(
       counters.names.map(name =>
-        // A success ends the count of its e-mail; of address and partner only itself is taken back.
+        // A success resets the counters of its e-mail; in those of address and partner only this attempt is taken back.
         !failed && counters.ofSubject.includes(name)
           ? limits.forget(name, COUNTED, WINDOW_SECONDS)
           : limits.giveBack(name, COUNTED, WINDOW_SECONDS)
@@ -123,8 +124,7 @@ async function countAttempt(
     const ofSubject = [ofEmail, ...(ofBoth ? [ofBoth] : [])]
     return { names: [ofPartner, ...names], ofSubject, delayMs: Math.max(...delays), lane: ofBoth ?? ofEmail, atOnce: 1 }
   }
-  // One client tries many e-mails: no counter is made for each, which would fill the memory. The existing counters
-  // still slow.
+  // One client tries many e-mails: no counters are made for them, which would fill the memory. Existing counters still apply.
   const known = (name: string) => limits.count(name, COUNTED, WINDOW_SECONDS)
   const [email, address] = await Promise.all([known(ofEmail), ofAddress ? known(ofAddress) : undefined])
   const late = ofAddress && failures <= MAX_COUNTERS ? { late: ofAddress } : {}

@@ -3,7 +3,7 @@ import { type HeldKey, holdOnToKeys, LEASE_SECONDS } from '../../db/platform/ide
 import type { Log } from '../../db/platform/log.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 
-// A statement that is late once or twice costs no request its key.
+// Four renewals per lease: a key survives one or two that are late.
 const HOLD_ON_MS = (LEASE_SECONDS * 1000) / 4
 // Keys in one statement.
 const HELD_AT_ONCE = 500
@@ -15,7 +15,7 @@ export interface HeldKeys {
   close(): void
 }
 
-/** Keeps the leases of keys whose requests run here, however long they run; those of a process that died end by themselves. */
+/** Renews the leases of keys whose requests run in this process, however long they run; the leases of a process that died expire. */
 export function openHeldKeys({ db, log }: { db: Db; log: Log }): HeldKeys {
   const running = new Set<HeldKey>()
   let writing = false

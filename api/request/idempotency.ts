@@ -13,7 +13,7 @@ import { Reply } from './respond.ts'
 
 const KEY = /^[\x21\x23-\x5b\x5d-\x7e]{8,64}$/
 
-/** Whether the operation honours the header: all that change something do, but placing orders, which has its clientOrderId. */
+/** Whether the operation accepts the header: all that change something do, except placing orders, which has its clientOrderId. */
 export function takesKey(row: Operation): boolean {
   return row.method !== 'GET' && !row.headers?.includes('Idempotent-Replayed')
 }

@@ -15,7 +15,7 @@ interface PresentedKey {
 }
 
 export interface KnownKeys {
-  /** What the key's last read gave, unless that is too long ago. Only who presents the same key gets it. */
+  /** What the key's last read returned, unless that is too old. Only a request with the same secret gets it. */
   recall(key: PresentedKey): KeyCaller | undefined
   /** Keeps what was read of a key that is good. */
   remember(key: PresentedKey, caller: KeyCaller): void
@@ -26,7 +26,7 @@ const nameOf = ({ lookup, hash }: PresentedKey) => `${lookup} ${hash.toString('b
 
 /** The known keys of one process. */
 export function openKnownKeys({ maxKeys = MAX_KEYS, maxAgeMs = MAX_AGE_MS } = {}): KnownKeys {
-  // Oldest first, as all get as old.
+  // In the order of their expiry, as all live equally long.
   const known = new Map<string, { caller: KeyCaller; until: number }>()
 
   function dropOld(): void {

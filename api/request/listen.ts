@@ -27,8 +27,7 @@ interface Patience {
 }
 
 const usual: Patience = { headersMs: 10_000, requestMs: 30_000, idleMs: 60_000, checkMs: 5_000 }
-// Longer than proxies in front keep a connection that is not in use: the one that closes first must not be the one that is about to
-// be sent a request.
+// Longer than proxies in front keep an idle connection: the side that closes first must not be the one that is about to be sent a request.
 const KEPT_MS = 65_000
 const MAX_HEADER_BYTES = 16_384
 
@@ -57,13 +56,13 @@ export function createListener(
     connectionsCheckingInterval: patience.checkMs,
     keepAliveTimeout: KEPT_MS,
     maxHeaderSize: MAX_HEADER_BYTES,
-    // Refused by the application, with the envelope.
+    // The application refuses a missing Host with the error envelope.
     requireHostHeader: false,
-    // Other protocols are offered by clients that do without as well, HTTP/2 by Java's and by curl: their request is an ordinary one.
+    // Clients that offer other protocols (HTTP/2: Java, curl) work without them: their request is an ordinary one.
     shouldUpgradeCallback: ({ headers }) => WEBSOCKET.test(headers.upgrade ?? '')
   }
   const server = config.tls ? createTls(config.tls, options, handler) : http.createServer(options, handler)
-  // Read at each check. What a client has sent while this process did not run is read after the check that comes first then.
+  // Node reads these at each check. Time in which this process did not run is not counted against the client.
   Object.defineProperties(server, {
     headersTimeout: { get: () => patience.headersMs + stalls.lostMs() },
     requestTimeout: { get: () => patience.requestMs + stalls.lostMs() }
@@ -74,22 +73,22 @@ export function createListener(
   // Expectations but 100-continue are ignored, as RFC 9110 allows.
   server.on('checkExpectation', handler)
 
-  // A connection that could not be accepted, as when there are no file descriptors left, is no reason to end.
+  // A connection that could not be accepted (no file descriptors left, for example) must not end the process.
   server.once('listening', () =>
     server.on('error', error => log.error({ err: error }, 'a connection was not accepted'))
   )
 
   const responses = new WeakMap<object, ServerResponse>()
-  // More of what is wrong may come, and is reported each time.
+  // One connection may report several errors; its end is arranged once.
   const ending = new WeakSet<object>()
   server.on('request', (request, response) => responses.set(request.socket, response))
   server.on('clientError', (error: NodeJS.ErrnoException, socket: Socket) => {
     const response = responses.get(socket)
     const pending = response && !response.writableFinished
     if (!socket.writable || error.code === 'ECONNRESET') socket.destroy()
-    // A client that opens its connections before it needs them may be about to use it.
+    // A client may open connections in advance and be about to use this one.
     else if (error.code === TOO_SLOW && socket.bytesRead === 0) endUnused(socket, KEPT_MS - patience.headersMs)
-    // What is wrong came after a whole request: the response to that one is what the client reads next.
+    // The malformed bytes follow a complete request, whose response the client reads next.
     else if (pending && response.req.complete) {
       if (!ending.has(socket)) endAfter(response, socket)
       ending.add(socket)
@@ -116,13 +115,13 @@ function createTls({ cert, key }: { cert: string; key: string }, options: Server
   }
 }
 
-/** Ends a connection on which nothing has come, as one that waits for its next request. */
+/** Ends a connection that has received nothing, after the time for which idle connections are kept. */
 function endUnused(socket: Socket, ms: number): void {
   const timer = setTimeout(() => socket.bytesRead === 0 && socket.destroy(), ms).unref()
   socket.once('close', () => clearTimeout(timer))
 }
 
-/** Ends a connection once a response is sent that is under way. */
+/** Ends a connection once the response under way is sent. */
 function endAfter(response: ServerResponse, socket: Socket): void {
   if (!response.headersSent) response.setHeader('Connection', 'close')
   response.once('finish', () => socket.destroySoon())

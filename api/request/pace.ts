@@ -12,12 +12,12 @@ export interface Allowance {
 // Of one partner in one process: fifteen full pages of orders a second, three bodies of 500 kB; at once ten full pages. Each such page takes
 // some 10 ms of the api's CPU.
 const BYTES: Allowance = { perMs: (1.5 * 2 ** 20) / 1000, burst: 2 ** 20 }
-// One long export is no reason to wait for longer.
+// A partner waits at most this long, also after a long export.
 const MOST_MS = 2000
 // More calls than one page of an application sends at once.
 const LEAST_CALLS_AT_ONCE = 200
 
-/** The calls of a minute spread over it, two seconds' worth of them at once. */
+/** A minute's calls spread evenly over the minute; two seconds' worth may come at once. */
 export function callsOf(perMinute: number): Allowance {
   return { perMs: perMinute / 60_000, burst: Math.max(LEAST_CALLS_AT_ONCE, perMinute / 30) }
 }
@@ -25,13 +25,13 @@ export function callsOf(perMinute: number): Allowance {
 export interface Pace {
   /** Milliseconds until the partner's next request may begin; 0 when it may now. */
   waitMs(partnerId: string): number
-  /** Takes so much out of the partner's allowance, which may go below zero; its latest allowance counts. */
+  /** Takes `amount` out of the partner's allowance, which may become negative; the latest `allowance` given counts. */
   spend(partnerId: string, amount: number, allowance?: Allowance): void
 }
 
 /** The allowances of one process, by default of bytes. `now` is a clock in milliseconds. */
 export function openPace({ usual = BYTES, now = () => performance.now() } = {}): Pace {
-  // Used beyond what has grown again since, of the partners that used some lately.
+  // For partners that used some lately: what is used and has not grown back.
   const spent = new Map<string, { amount: number; at: number; allowance: Allowance }>()
 
   function usedBy(partnerId: string): number {

@@ -8,7 +8,7 @@ import { Turns } from '../../db/platform/turns.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Allowance, openPace, type Pace } from './pace.ts'
 
-// Of the pool's connections; the others are for batched statements.
+// Of the pool's connections; the rest is for batched statements.
 const SHARE_OF_POOL = 0.6
 const MIN_PLACES = 2
 // Of one partner: requests that wait for a place. Their bodies are bounded in bytes (byte-accounts.ts).
@@ -22,8 +22,8 @@ export interface WeightedCalls {
 
 export interface Places {
   /**
-   * Runs `work` when the partner gets a place, by turns among partners, and its pace allows it; the place is free again when
-   * `work` ends or calls `leave`, as it does before it waits for something else. With `calls` it counts as so many, which begin
+   * Runs `work` when the partner gets a place and its pace allows it; partners take turns. The place is free again when `work`
+   * ends or calls `leave`, as it does before it waits for something else. With `calls` it counts as that many calls, which begin
    * no faster than their allowance. Throws RATE_LIMITED with Retry-After when too many requests of the partner wait for a place
    * already.
    */
@@ -35,7 +35,7 @@ interface PlaceRequest {
   calls: WeightedCalls | undefined
 }
 
-// A partner's calls that count as several wait by themselves: a closing does not wait behind an export.
+// Calls that count as several wait in a lane of their own: a close does not wait behind an export.
 const HEAVY = 'heavy '
 const laneOf = ({ partnerId, calls }: PlaceRequest): string => (calls ? `${HEAVY}${partnerId}` : partnerId)
 const partnerOf = (lane: string): string => (lane.startsWith(HEAVY) ? lane.slice(HEAVY.length) : lane)
@@ -80,7 +80,7 @@ export function openPlaces({
     }
     return new Promise(begin => {
       turns.add(lane, { ...request, begin })
-      // Its pace may be all that it waits for.
+      // With a free place, only the partner's pace is waited for.
       if (hasRoom) wakeIn(lane, waitMs)
     })
   }
@@ -90,12 +90,12 @@ export function openPlaces({
     return Math.max(pace?.waitMs(partnerId) ?? 0, lane === partnerId ? 0 : callPace.waitMs(partnerId))
   }
 
-  /** Begins with the next one that waits and may; returns whether there was one. */
+  /** Begins the next waiting request that may begin; returns whether there was one. */
   function beginNext(): boolean {
     const next = turns.take(lane => {
-      // What its partner has under way wakes it as it ends.
+      // The partner's requests under way wake the lane when they end.
       if (shares.roomOf(partnerOf(lane)) === 0) return false
-      // Read once: a pace that allows it a moment after it was found to wait would leave it without anything that wakes it.
+      // Read once: read twice, the pace could allow the request in between, and nothing would wake the lane.
       const waitMs = waitMsOf(lane)
       if (waitMs > 0) wakeIn(lane, waitMs)
       return waitMs === 0
@@ -106,7 +106,7 @@ export function openPlaces({
     return true
   }
 
-  /** Has a lane begin once its pace allows it; places that are taken wake it when they are free again. */
+  /** Wakes a lane once its pace allows its next request; where no place is free then, the end of another request wakes it. */
   function wakeIn(lane: string, waitMs: number): void {
     if (paced.has(lane)) return
     paced.add(lane)

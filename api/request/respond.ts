@@ -87,7 +87,7 @@ export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: s
 /** Sets the response, as text where it is JSON; returns its length in bytes. */
 export function setBody(ctx: Context, body: unknown): number {
   ctx.body = body
-  // As Koa would afterwards; its length is known only then.
+  // As Koa would do later; here the length is needed.
   if (typeof body === 'object' && body !== null && !Buffer.isBuffer(body)) ctx.body = JSON.stringify(body)
   return ctx.response.length ?? 0
 }
@@ -97,19 +97,16 @@ function holdResponse(ctx: Context, bytes: ByteAccounts, partnerId: string): voi
   const { length } = ctx.response
   if (!length || ctx.res.destroyed) return
   const { release } = bytes.add(partnerId, length)
-  // It follows 'finish', and comes alone where the response is never read; a refused upgrade has it with its socket's end.
+  // 'close' comes after 'finish', and alone where the response is never read; for a refused upgrade when its socket ends.
   ctx.res.once('close', release)
 }
 
-// For a client to read its response in, before bytes that it still sends reset the connection.
+// Time for a client to read its response before bytes that it still sends reset the connection.
 const LINGER_MS = 1000
 
-/**
- * Ends the connection after the response, for the client's sake not at once, and reads no more of its request: a body that nobody
- * wants would otherwise be read to its end.
- */
+/** Ends the connection shortly after the response and stops reading its request: Node would read an unwanted body to its end. */
 function endUnread({ req }: Context): void {
-  // Node's way of reading the rest to its end once the response is sent.
+  // Node's function that reads the rest of the request once the response is sent.
   Object.assign(req, { _dump() {} })
   const { socket } = req
   socket.destroySoon = () => {
@@ -160,7 +157,7 @@ export function respond({
     const seconds = (performance.now() - startedAt) / 1000
     const operation = (ctx.state.operation as string | undefined) ?? 'none'
     const { partnerId, keyId, refusal } = ctx.state as { partnerId?: string; keyId?: string; refusal?: ErrorCode }
-    // A socket may be opened only for its close code.
+    // A surplus socket has no error, but is opened for its close code alone.
     const code = failure?.code ?? refusal
     countRequest({ operation, status: ctx.status, code: code ?? '', seconds })
     const ms = Math.round(seconds * 10_000) / 10

@@ -13,14 +13,14 @@ const ENDS = { perMs: 0.2, burst: 50 }
 interface Shared {
   /** When the time of its row is over, by the process's monotonic clock in milliseconds. */
   endsAt: number
-  /** The row at its end; undefined when its time is over. */
+  /** The finished row; undefined when its time is over. */
   ended: Promise<BrokerRequestRow | undefined>
   /** Requests that wait for it; without any, the row is not read. */
   waiting: number
   abandon: AbortController
 }
 
-/** Sends a broker request and waits for its end; throws as `answerOf`, also when the signal aborts. */
+/** Sends a broker request and waits for its end; throws as `responseOf`, also when the signal aborts. */
 export type SendShared = (request: Omit<BrokerRequest, 'replyChannel'>, signal: AbortSignal) => Promise<unknown>
 
 /** Shares what `store` stores and `read` reads. */
@@ -81,7 +81,7 @@ export function shareRequests({
     return endsAt >= deadline || endsAt - now >= (deadline - now) / 2
   }
 
-  /** The row at its end; undefined after `leftMs`, on abort, or when the row's own time is over. */
+  /** The finished row; undefined after `leftMs`, on abort, or when the row's own time is over. */
   async function waitFor(
     name: string,
     shared: Shared,

@@ -1,5 +1,5 @@
-// How long a request may go on waiting for a worker or a settlement: until its caller is gone, or this process stops. And how
-// many may wait at a time: all of them hold memory, so no partner has more than its share of the places.
+// How long a request may wait for a worker or a settlement: until its caller disconnects or this process stops. The number of
+// waiting requests is bounded as they hold memory, and no partner has more than its share of them.
 import type { ServerResponse } from 'node:http'
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { Shares } from '../../db/platform/shares.ts'

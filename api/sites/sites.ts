@@ -38,7 +38,7 @@ export function sites({ db }: Pick<ApiServices, 'db'>): Middleware {
     ctx.set(PROTECTION)
     if (siteOf(tenantSlug).test) ctx.set({ 'Test-Mode': 'true', 'X-Robots-Tag': 'noindex' })
     if (path === undefined) {
-      // Without the slash, the page's own links would lead elsewhere.
+      // Without the trailing slash the page's relative links would lead to wrong paths.
       ctx.status = 301
       ctx.set('Location', `/sites/${tenantSlug}/`)
       ctx.body = ''

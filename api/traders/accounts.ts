@@ -59,7 +59,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         email: body.email ?? null,
         name: body.name ?? null
       })
-      // A trader that is there already needs no more room: it signed up, or renews its tokens.
+      // An existing trader (it signed up, or renews its tokens) takes no more room.
       if (created) await requireRoom(trx, 'traders', partner.partnerId)
       const accounts: AccountRecord[] = []
       let added = false
@@ -73,14 +73,14 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
           token
         })
         await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: ends[index] })
-        // A new one has neither orders to sell nor been counted.
+        // A new account has no orders to sell and was not counted yet.
         if (account.created) added = true
         else await closeAtOnce(trx, account.id)
         accounts.push(account)
       }
       if (added) await requireWithin(trx, 'accounts', traderId)
       const trader = await connectTrader(trx, traderId, (accounts[0] as AccountRecord).id)
-      // The mode or the currency of the active account may be another now.
+      // Mode or currency of the active account may have changed.
       await judgeMismatches(trx, traderId)
       const active =
         accounts.find(({ id }) => id === trader.activeAccountId) ??

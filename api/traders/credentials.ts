@@ -56,7 +56,7 @@ export const changePassword: Operation<{ body: PasswordChange }> = {
     })
     if (!replaced) throw new ApiError('INVALID_CREDENTIALS', WRONG)
     const passwordHash = await hashPassword(partnerId, body.newPassword)
-    // Only that password is replaced: a reset that ended while the two were hashed must not be undone by who knew the old one.
+    // Replaces only the password that was checked: a reset that ended during the hashing must not be undone with the old password.
     const sessionsEnded = await services.db.transaction(trx =>
       replacePassword(trx, { traderId, passwordHash, replaced, keptSessionId: sessionId })
     )
@@ -103,7 +103,7 @@ export const confirmPassword: Operation<{ body: NewPassword }> = {
   async handle({ partner: { partnerId }, body }, { db, pepper }) {
     const refused = new ApiError('INVALID_CREDENTIALS', 'The resetToken is unknown, used or expired.')
     await refuseCommon(body.newPassword, '/body/newPassword')
-    // Before hashing: a made-up token costs no hash. It has 256 random bits, so that guessing needs no bound.
+    // Looked up before hashing: an invented token costs no hash. Its 256 random bits cannot be guessed, so attempts need no bound.
     const traderId = await findReset(db, pepper, { partnerId, resetToken: body.resetToken })
     if (!traderId) throw refused
     const passwordHash = await hashPassword(partnerId, body.newPassword)
@@ -147,7 +147,7 @@ const traderPath = {
   properties: { traderId: pathId('trd', 'traderId of the trader.') }
 } as const
 
-/** The two directions of the partner's switch, which differ only in their texts. */
+/** Enabling and disabling a trader, which differ only in their texts. */
 function switching(
   disabled: boolean,
   words: Pick<Operation, 'name' | 'path' | 'summary' | 'description'>

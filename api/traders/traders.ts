@@ -38,7 +38,7 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   async handle({ partner: { partnerId }, body, endUserIp, signal }, services) {
     const { email, name = null } = body
     await refuseCommon(body.password, '/body/password')
-    // Looked up before anything is hashed; a taken e-mail counts as a failed guess.
+    // Looked up before anything is hashed; an e-mail that is taken counts as a failed guess.
     const guess = { what: 'signup', partnerId, subject: email, endUserIp, signal } as const
     const free = await guarded(guess, services, async () =>
       (await findLogin(services.db, { partnerId, email })) ? undefined : true

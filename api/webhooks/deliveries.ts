@@ -105,7 +105,10 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
   }
 }
 
-/** The attempt after which a page begins; undefined for a cursor of another list. In the version before its id was the cursor. */
+/**
+ * The attempt after which a page begins; undefined for a cursor of another list. In the previous version the cursor was the
+ * attempt's id.
+ */
 function afterOf(list: MarkedList, cursor: string): string | undefined {
   const [id = cursor] = readListCursor(list, cursor, 1) ?? []
   return typeof id === 'string' ? readDeliveryId(id) : undefined

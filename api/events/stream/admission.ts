@@ -26,12 +26,13 @@ export interface Admission {
   release(): void
 }
 
-/** An upgrade, with what it was admitted by; or with why its socket is opened only to be closed. */
+/** An upgrade request: `admitted` when it may open a socket; `surplus` is the reason for which its socket is opened and closed at once. */
 export type AdmittedRequest = IncomingMessage & { admitted?: Admission; surplus?: string }
 
 /**
- * The handler of upgrades: a request that is let in is not responded to, and has its admission. So is one beyond the sockets of its key,
- * while `surplus` has room: it is opened to be closed.
+ * Handles upgrades. For a request that is admitted no HTTP response is written, and `admitted` is set. A request beyond the
+ * sockets that its key may have gets `surplus` instead, as long as there is room for such sockets: a browser reads the reason
+ * from the close code.
  */
 export function openGate(
   services: ApiServices,

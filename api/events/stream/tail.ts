@@ -109,7 +109,7 @@ export class PartnerTail {
     return this.#state
   }
 
-  /** Whether the log goes on after the point, as this process knows; what it does not know must be read. */
+  /** Whether this process knows that the point is within the log; for any other point the log must be read. */
   covers({ epoch, position }: Point): boolean {
     const { oldest, latest } = this.#state
     return epoch === latest.epoch && position >= oldest.position && position <= latest.position
@@ -129,7 +129,7 @@ export class PartnerTail {
     return this.#entries.slice(position - first + 1)
   }
 
-  /** Runs `read`, which reads a page for a subscription that is behind: one after another, by turns among partners. */
+  /** Runs `read`, which reads a page for a subscription that is behind; one page at a time, round-robin among partners. */
   replay<T>(read: () => Promise<T>): Promise<T> {
     return this.#replays.run(this.partnerId, async () => {
       const page = await read()
