@@ -118,7 +118,7 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
       const besides = await countBesides(db, month, COUNTED)
       if (besides > 0)
         throw new CommandRefusal(
-          `${besides} orders that are not at their end were bought before the last order of ${month} ended: their ends would be added to sums from which the orders of ${month} were missing; months before it were dropped.`
+          `${besides} orders that are not final were bought before the last order of ${month} ended: when they end, sums would be recomputed without the orders of ${month}. Earlier months were dropped.`
         )
       note(`exporting ${month}`)
       const file = (ending: 'csv' | 'jsonl') => ({ format: ending, file: join(directory, `orders-${month}.${ending}`) })

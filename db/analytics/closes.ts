@@ -1,5 +1,6 @@
-// Closed contracts by quarters of an hour, each contract by the number of its trader in a list: what a window of traders has
-// beside whole days. They have a high-water mark of their own, so that they are made while sums are added up.
+// Closed contracts in lists, one for each quarter of an hour; an entry names its trader by number. A window of traders reads them
+// for what it has besides whole days. They have a high-water mark of their own, so that they are made at the same time as the
+// sums.
 import { type Db, rows } from '../postgres/connection.ts'
 import { closedContractsOf, quarterOf } from './contracts.ts'
 import { holdUntil, takeLate } from './late.ts'
@@ -10,10 +11,10 @@ export const closesKey = 'partner_id, account_mode, currency, quarter'
 export const lists = 'numbers, closed_at, stake, pnl, markup, markup_unknown'
 const units = 'stake_units, pnl_units, markup_units'
 
-// Of closes of a trader in one instant too there is one order.
+// A total order, also for contracts of a trader that closed at the same instant.
 const order = 'order by number, closed_at, stake, pnl, markup'
 
-/** The amounts of a list in units, null where one of them cannot be: a row of the lists of a table named so. */
+/** The amounts of `list` in units (units.ts), as SQL; null for an amount of which one cannot be in units. */
 export const unitsOf = (list: string): string => `
      select ${['stake', 'pnl', 'markup']
        .map(
@@ -37,8 +38,9 @@ export const closesOfClosed = `
    cross join lateral (${unitsOf('sorted')}) units`
 
 /**
- * Lists what was closed since the last time, at most `stepSeconds` of it, and what is marked as late anew; returns whether there is
- * more. `ended` is SQL: what was closed before it is listed; `memory` are settings of a transaction. One caller at a time works.
+ * Lists what was closed since the last call, at most `stepSeconds` of it, and rebuilds lists that are marked as late; returns
+ * whether there is more. `ended` is SQL: contracts closed before it are listed. `memory` are settings of the transaction. One
+ * caller at a time works.
  */
 export async function addUpCloses(
   db: Db,
@@ -92,7 +94,7 @@ async function addLate(db: Db, { limit, memory }: { limit: number; memory: strin
     const touched = JSON.stringify(taken)
     const listed = `(select "partnerId" collate "C" as partner_id, quarter
                        from jsonb_to_recordset(:touched::jsonb) as l ("partnerId" text, quarter timestamptz)) l`
-    // Replaced in one statement: a list that is written is held against the one before it, by the trigger that changes the running totals.
+    // One statement: the trigger that changes the running totals compares the new list with the one it replaces.
     await rows(
       trx,
       `with closed as (

@@ -7,7 +7,7 @@ export const ORIGIN = `timestamptz '2000-01-01 00:00+00'`
 /** The start of the quarter of an hour that an instant (an expression of SQL) lies in. */
 export const quarterOf = (instant: string): string => `date_bin('15 minutes', ${instant}, ${ORIGIN})`
 
-/** What contracts can be grouped by; '' is no grouping. */
+/** What contracts can be grouped by; '' means no grouping. */
 export type Grouping = '' | 'asset' | 'contractType' | 'kind'
 
 /**

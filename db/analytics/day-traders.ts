@@ -69,9 +69,10 @@ export async function addUpDayTraders(db: Db, { limit, memory }: { limit: number
 }
 
 /**
- * A common table expression `edges (n, currency, from_start, at, counted, numbers, places)` beside those of a window by quarters and `fresh`:
- * for buckets that are a part of one day, from its start or up to its end, how many different traders their stored quarters have,
- * and where fresh contracts have to be held against them, who these are. Bindings: partnerId, accountMode, currency.
+ * A common table expression `edges (n, currency, from_start, at, counted, numbers, places)`; it needs those of a window by
+ * quarters and `fresh`. For buckets that are the first or the last part of a day: how many different traders their stored
+ * quarters have, and who they are where fresh contracts have to be compared with them. Bindings: partnerId, accountMode,
+ * currency.
  */
 export const edges = `edges as materialized (
     select e.n, d.currency, from_start, at,

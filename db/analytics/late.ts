@@ -1,27 +1,28 @@
-// Marks of what has to be made again, as the triggers of orders and sums leave them: taken, so that what changes meanwhile is marked anew.
-// And up to when sums may reach for every change to be marked.
+// Marks of quarters and days that have to be added up again; triggers of orders and sums write them. A mark is deleted when it is
+// read, so that a change in the meantime sets a new one. Also: up to which instant sums may reach, so that every later change is
+// marked.
 import { type Db, rows } from '../postgres/connection.ts'
 import { quarterOf } from './contracts.ts'
 
-/** The triggers of orders mark what was opened or closed longer ago than this when it changes: for analytics, and for the sums by trader and day. */
+/** Triggers mark a change of an order that was opened or closed longer ago than this, for analytics and for the sums by trader and day. */
 export const MARKED = `interval '5 minutes'`
-/** So long ago was opened or closed what is added up, as SQL: longer than what is marked, with room for a transaction that takes its time. */
+/** Orders opened or closed longer ago than this are added up, as SQL: more than MARKED, to leave time for slow transactions. */
 export const BEHIND = `interval '10 minutes'`
-/** What was opened or closed before this instant is added up, as SQL. */
+/** Orders opened or closed before this instant are added up, as SQL. */
 export const ENDED = quarterOf(`now() - ${BEHIND}`)
 
 /**
- * Whether sums that reach to `until` have changes that nothing marks, as SQL: the database's clock went back after they were added up, as
- * where another machine takes over, or the first one had the wrong time.
+ * Whether sums up to `until` may have changes that nothing marks, as SQL. That is so when the database's clock went back after
+ * they were added up: another machine took over, or a wrong clock was corrected.
  */
 export const reachesTooFar = (until: string): string => `${until} > now() - ${MARKED}`
 
-/** Up to where sums that reach to `until` are read, as SQL: what they have beyond is not trusted. */
+/** Up to which instant sums that reach to `until` are read, as SQL; later ones are not trusted. */
 export const trusted = (until: string): string => `least(${until}, ${ENDED})`
 
 /**
- * A high-water mark, locked for the transaction: undefined where the table `late` is empty, or another worker holds it. Locked by a
- * statement of its own, so that the next one sees what its last holder wrote.
+ * A high-water mark, locked for the transaction; undefined where the table `late` is empty or another worker has the lock. The
+ * lock is a statement of its own, so that the next one sees what its last holder wrote.
  */
 export async function holdUntil(
   trx: Db,
@@ -35,7 +36,7 @@ export async function holdUntil(
   return held?.until
 }
 
-/** Takes what at most `limit` marks of a table name, each once though it may be marked often; `order` is by its columns. */
+/** Deletes the marks of at most `limit` places from a table and returns each place once; `order` is by its columns. */
 export async function takeLate<Place extends 'quarter' | 'day'>(
   trx: Db,
   late: string,

@@ -1,7 +1,7 @@
-// What the broker reports of an application's markups, held against the orders: by day of UTC, as the broker reports, and by
-// currency. Both sides are those of real accounts, and of contracts with a markup. Several partners may use one application,
-// and its report contains the contracts of all of them: those that orders of other partners have are left out. Where the report contains
-// only sums, the broker's figures of a day on which another partner bought something are null.
+// The broker's report of an application's markups, compared with the orders: by day of UTC, as the broker reports, and by
+// currency. Both sides contain real accounts only, and contracts with a markup only. Several partners may use one application,
+// whose report contains the contracts of all: those that orders of other partners have are left out. Where the report has sums
+// only, the broker's figures are null for a day on which another partner bought something.
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { MOST_ROWS, refuseTooMany } from './windows.ts'
@@ -21,13 +21,14 @@ interface TheirDay {
   consistent: boolean
 }
 
-// The broker reports a contract an hour after its purchase; another hour for clocks and for what is late even so.
+// The broker reports a contract an hour after its purchase; the second hour is for clocks and late reports.
 const REPORTED_AFTER = `interval '2 hours'`
-// A day that is not known by then is compared no more.
+// A day that is not complete by then is not compared again.
 const GIVEN_UP_AFTER = `interval '8 days'`
 const AGAIN_AFTER = `interval '1 hour'`
 const MOST_MISSING = 100
-// A sum in US dollars is that of all currencies together: it is compared with ours where we have no other, and nobody else has any.
+// A report in US dollars only is the sum of all currencies. It is comparable where we have nothing in another currency, nor has
+// any other partner.
 const comparable = `(:listed or c.currency = 'USD' and not exists (select from our_sums where currency <> 'USD')
                       and not exists (select from of_others))`
 const dayStart = ":day::date::timestamp at time zone 'UTC'"

@@ -173,7 +173,7 @@ const nothing = {
   tradersPnl: '0'
 }
 
-/** A row for every bucket and every currency that occurs, with zeros where nothing was bought. */
+/** Adds rows with zeros, so that every bucket has a row for every currency that occurs. */
 function withEmpty(found: FoundRevenue[]): RevenueRow[] {
   const currencies = [...new Set(found.filter(({ contracts }) => contracts > 0).map(({ currency }) => currency))].sort()
   const filled = new Map(

@@ -1,11 +1,12 @@
-// Running totals of traders: what each closed before a step, an instant between quarters of an hour, so that the difference of two steps is the
-// sum between them. They are made from the lists of closes, beside which triggers keep what of these changes later.
+// Running totals: what each trader had closed before a step (an instant between two quarters of an hour), so that the difference
+// of two steps is the sum of the time between them. They are made from the lists of closes; triggers store later changes of these
+// lists beside the totals.
 import { type Db, rows } from '../postgres/connection.ts'
 import { UNIT, UNITS } from './units.ts'
 
 /** Traders of a chunk. */
 const CHUNK = 4096
-/** The next step follows after a fourth as many contracts as there are traders, and no fewer than these. */
+/** Contracts between two steps: a quarter of the number of traders, and at least this many. */
 const SPACING = 5000
 const AT_ONCE = 8
 
@@ -25,8 +26,8 @@ interface TraderGroup {
 }
 
 /**
- * Makes the next steps of groups of traders that have enough contracts since the last one; returns whether there is more. One caller at a
- * time works. `spacing` is the fewest contracts between two steps.
+ * Makes the next steps of groups of traders that have enough contracts since their last one; returns whether there may be more.
+ * One caller at a time works. `spacing` is the least number of contracts between two steps.
  */
 export async function addSteps(db: Db, { spacing = SPACING }: { spacing?: number | undefined } = {}): Promise<boolean> {
   for (let made = 0; made < AT_ONCE; made++) if (!(await addStep(db, spacing))) return false
@@ -81,7 +82,7 @@ const closedOf = (amounts: string) => `closed as materialized (
         group by number
      )`
 const sums = amounts.map(amount => `sum_few(coalesce(${amount}, 0)) as ${amount}`).join(', ')
-// Of most amounts at once: whole numbers add up much faster.
+// Most amounts are in units: whole numbers add up much faster.
 const whole = amounts
   .map(
     amount =>

@@ -8,13 +8,13 @@ import { addUpDayTraders } from './day-traders.ts'
 import { ENDED, holdUntil, reachesTooFar, takeLate } from './late.ts'
 import { addSteps, takeBackSteps } from './steps.ts'
 
-// A first addition, or one after a long pause, goes on by this much at a time; a statement takes so many late entries.
+// The first addition, or one after a long pause, proceeds in steps of this length; below, how many late entries one statement takes.
 const STEP_SECONDS = 86_400
 const LATE_QUARTERS = 64
 const LATE_DAYS = 256
 const LATE_DAY_TRADERS = 16
-// The contracts of a day are hashed several times; with the server's default the half of them goes to disk. By the planner's guess of how long
-// lists of traders are, it would sort by keys of many columns instead.
+// The contracts of a day are hashed several times; with the server's default work_mem half of them would go to disk. Sorting is
+// off since the planner misjudges the length of lists of traders and would sort by many columns.
 const MEMORY = `set local work_mem = '64MB'; set local enable_sort = off`
 
 export const facts = 'contracts, open, stake, payout, markup, markup_unknown, commission, traders_pnl'
@@ -82,8 +82,8 @@ const utcDay = (instant: string) => `(${instant} at time zone 'UTC')::date`
 const dayStart = (day: string) => `${day}::timestamp at time zone 'UTC'`
 
 /**
- * Adds up what was bought and closed since the last time, and adds up anew some of what is marked as late; returns whether there
- * is more of either. One caller at a time works. It goes on by a day by default; `halvings` makes it smaller. `spacing` is the fewest contracts
+ * Adds up what was bought and closed since the last call, and some of what is marked as late; returns whether there is more. One
+ * caller at a time works. A step is a day by default; each of `halvings` halves it. `spacing` is the least number of contracts
  * between two steps of running totals.
  */
 export async function addUpAnalytics(
@@ -96,17 +96,17 @@ export async function addUpAnalytics(
 ): Promise<boolean> {
   const seconds = Math.max(900, stepSeconds / 2 ** halvings)
   const limited = (limit: number) => Math.ceil(limit / 2 ** halvings)
-  // Each in a transaction of its own: what takes too long does not keep the others from going on. What has a high-water mark of its own, or
-  // is made from that, goes on beside the sums.
-  const inTurn = async () => {
+  // Each in a transaction of its own, so that a slow one does not stop the others. What has a high-water mark of its own is made
+  // at the same time as the sums.
+  const addSums = async () => {
     const behind = await addNew(db, { stepSeconds: seconds })
     const quarters = await addUpLateQuarters(db, limited(LATE_QUARTERS))
     const days = await addUpLateDays(db, limited(LATE_DAYS))
-    // Readers do without these, so the sums come first.
+    // Readers work without these, so the sums come first.
     const traders = !behind && (await addUpDayTraders(db, { limit: limited(LATE_DAY_TRADERS), memory: MEMORY }))
     return behind || quarters || days || traders
   }
-  const beside = async () => {
+  const addClosesAndSteps = async () => {
     const closes = await addUpCloses(db, {
       stepSeconds: seconds,
       limit: limited(LATE_QUARTERS),
@@ -117,12 +117,15 @@ export async function addUpAnalytics(
     return closes || steps
   }
   await takeBack(db)
-  const ends = await Promise.allSettled([inTurn(), beside()])
+  const ends = await Promise.allSettled([addSums(), addClosesAndSteps()])
   for (const end of ends) if (end.status === 'rejected') throw end.reason
   return ends.some(end => end.status === 'fulfilled' && end.value)
 }
 
-/** Takes sums back to the start of a day of UTC, from where they are added up again, if they reach so far that changes in them are not marked. */
+/**
+ * Deletes sums back to the start of a day of UTC when they reach so far that changes in them would not be marked; they are added
+ * up again.
+ */
 async function takeBack(db: Db): Promise<void> {
   await db.transaction(async trx => {
     const [held] = await rows<{ day: string }>(
@@ -206,7 +209,7 @@ async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
     await trx.raw(MEMORY)
     const until = await holdUntil(trx, 'analytics_until', 'analytics_late_quarters')
     if (until === undefined) return false
-    // The next addition covers quarters behind the high-water mark anyway.
+    // Quarters after the high-water mark are added with the next step in any case.
     const taken = await takeLate(trx, 'analytics_late_quarters', {
       place: 'quarter',
       order: 'partner_id, quarter',

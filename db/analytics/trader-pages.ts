@@ -215,7 +215,7 @@ function totalsOf({ column, sum }: SortKey, bothModes: boolean): string {
 const eligible = (key: string, type: SortKey['type']) =>
   `(:after::numeric is null or (${key}, number) < (${AFTER[type]}, (select number from traders where id = :id collate "C")))`
 
-/** One of a key, as SQL: of an amount a unit. */
+/** One contract, or one unit of an amount, by which the key of `sort` is measured. */
 const oneOf = (sort: SortKey) => (sort.column === 'trades' ? '1' : UNIT)
 
 /** `page (number, key, trader_id, external_id)`: the largest of all traders, by what they are sorted by; those apart are without a key. */
@@ -230,7 +230,8 @@ function pageOf(sort: SortKey, bothModes: boolean): string {
       ? eligible('key', type)
       : `(:after::numeric is null or key < (select least from cut)
           or (key = (select least from cut) and (select exact from cut) and number < (select number from traders where id = :id collate "C")))`
-  // Who traded nothing has a sum of 0; not everybody with a sum of 0 traded nothing. Looked for where the page reaches them.
+  // A key of 0 may come from no trades or from trades that cancel out; only traders who traded are listed. Read only where the
+  // page reaches keys of 0.
   const zeros = `(select number, key from keyed
                    where (select count(*) from ranked where key > 0) <= :limit::int and key = 0 and ${later} and number not in (select number from apart)
                      and case when not totalled then trades > 0

@@ -181,7 +181,7 @@ const differing = (
          ), closed as (
            select o.* from requested cross join listed cross join ${closedContractsOf('requested.id', 'closed_at >= f and closed_at < listed.t')}
          ), computed as (select *, true as units_agree from (${closesOfClosed}) c), stored as (
-           -- Of lists that the version before wrote there are none.
+           -- The previous version wrote lists without them.
            select c.*, ${['stake', 'pnl', 'markup'].map(amount => `coalesce(c.${amount}_units = u.${amount}_units, c.${amount}_units is null)`).join(' and ')} as units_agree
              from analytics_closes c cross join listed cross join lateral (${unitsOf('c')}) u
             where c.partner_id in (select id from requested) and c.quarter >= f and c.quarter < listed.t

@@ -64,7 +64,7 @@ export async function readZoneOffsets(db: Db, instants: Date[]): Promise<Map<str
   return new Map(found.map(({ name, offsets }) => [name, offsets]))
 }
 
-// What an instant of the broker may be ahead of the database's clock, as with the end of a contract.
+// By how much an instant of the broker may be ahead of the database's clock (as for ends of contracts).
 const AHEAD = `interval '10 minutes'`
 
 /**

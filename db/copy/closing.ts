@@ -79,7 +79,7 @@ export async function closeCopiesAhead(db: Db, queue: Queue, orderId: string): P
  * Closes the unfinished copies of an order whose follows have that option, and go on or went on when it was closed, after the follow
  * `after`, at most `limit`: a bought one is sold, one that still waits fails. Returns the last follow when there may be more.
  */
-export async function wishToClose(
+export async function requestClosing(
   trx: Db,
   { orderId, after, limit }: { orderId: string; after: string; limit: number }
 ): Promise<{ failed: Pick<OrderRow, 'id' | 'reply_channel'>[]; last: string | undefined }> {
@@ -108,7 +108,7 @@ export async function wishToClose(
   }
 }
 
-/** Has the marked orders of an account sold at once: its token may be a good one again. */
+/** Has the marked orders of an account sold now: its token may be a valid one again. */
 export async function closeAtOnce(trx: Db, accountRowId: string): Promise<void> {
   await rows(
     trx,

@@ -116,7 +116,7 @@ export interface CopyCandidate {
   baseBalance: string
   lost: string
   atRisk: string
-  /** There is a copy of this order already. */
+  /** A copy of this order exists. */
   copied: boolean
 }
 
@@ -181,7 +181,7 @@ export async function storeDecisions(
             skipped_reason = coalesce(d.reason, f.skipped_reason),
             skipped_order = case when d.reason is null then f.skipped_order else :orderId end,
             skipped_at = case when d.reason is null then f.skipped_at else now() end,
-            -- stored by a process of the version before: it belongs to this account from now on
+            -- stored by a process of the previous version: it belongs to this account from now on
             broker_account_id = coalesce(f.broker_account_id, a.id), account_id = coalesce(f.account_id, a.account_id),
             account_mode = coalesce(f.account_mode, a.account_mode), currency = coalesce(f.currency, a.currency)
        from jsonb_to_recordset(:decided::jsonb) as d ("followId" text, status text, reason text, "accountRowId" text)

@@ -113,7 +113,7 @@ interface FollowRecord {
   createdAt: Date
 }
 
-// A follow that a process of the version before stored names no account: the active one is meant.
+// A follow that a process of the previous version stored names no account: the active one is meant.
 const columns = `f.id as "followId", f.trader_external_id as "traderExternalId", f.leader_id as "leaderId",
   a.account_id as "accountId", coalesce(f.account_mode, a.account_mode) as "accountMode", coalesce(f.currency, a.currency) as currency,
   f.risk_pct as "riskPct", f.max_drawdown_pct as "maxDrawdownPct", f.mirror_closes as "mirrorCloses", f.status,
@@ -123,7 +123,7 @@ const columns = `f.id as "followId", f.trader_external_id as "traderExternalId",
 const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a on a.id = coalesce(f.broker_account_id, t.active_account_id)`
 
 /**
- * Begins to follow, or begins anew: with the account, its balance of now and no losses. What earlier copies made stays in
+ * Starts to follow, or starts again: with the account, its current balance and no losses. The profit of earlier copies stays in
  * the sum of all. Both traders are locked as a foreign key locks them, but before they are found. Throws TRADER_NOT_FOUND or
  * LEADER_NOT_FOUND for one who was erased while the balance was requested from the broker.
  */
@@ -196,7 +196,7 @@ export async function unfollow(
   return row
 }
 
-/** What there is between a trader that is to follow with an account, and the leader. */
+/** The relations between a trader who wants to follow with an account, and the leader. */
 interface Between {
   /** There is a follow, perhaps a stopped one. */
   followed: boolean
@@ -204,7 +204,7 @@ interface Between {
   sameAccount: boolean
 }
 
-/** Reads what there is between a trader that is to follow with an account, and the leader. */
+/** Reads the relations between a trader who wants to follow with an account, and the leader. */
 export async function findBetween(
   db: Db,
   pair: { traderId: string; leaderId: string; accountId: string }

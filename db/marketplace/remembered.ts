@@ -131,7 +131,10 @@ function rememberedOf<Value>(
   return remembered
 }
 
-/** What came and left by the filter since a version; undefined where not every version since is written down, or the history is another. */
+/**
+ * What was added to and removed from the filter's result since a version; undefined where changes are missing or the history is
+ * another.
+ */
 async function changesSince(
   db: Db,
   filter: Filter,

@@ -11,7 +11,7 @@ import { periodDetails, type SubscriptionRow, saleEntries } from './sales.ts'
 /** How long an unpaid subscription stays usable after its period. */
 const GRACE_DAYS = 3
 
-// Small, so that few subscriptions are read again that another check has renewed meanwhile.
+// Small, so that few subscriptions are read that another check has renewed meanwhile.
 const BATCH = 25
 /** Periods of one subscription renewed in one go, at most; the next check goes on. */
 const PERIODS_AT_ONCE = 120
@@ -33,7 +33,7 @@ export async function renewSubscriptions(
   db: Db,
   { now, feePct, signal, counts, failed }: Pick<BillingContext, 'now' | 'feePct' | 'signal' | 'counts' | 'failed'>
 ): Promise<void> {
-  // What stays due because it is unpaid is passed, not met again.
+  // A subscription that stays due because it is unpaid is skipped, so that it is not read again in this run.
   let last: DueSubscription | undefined
   for (;;) {
     const batch = await listDue(db, now, last)

@@ -71,7 +71,7 @@ export async function saveReview(
   return review as ReviewRow
 }
 
-/** Takes the review of a party that has the bot no more out of the bot's figures. The bot is locked. */
+/** Removes the review of a party that does not have the bot any more from the bot's figures. The bot is locked. */
 export async function takeReviewBack(trx: Db, botId: string, partyId: string): Promise<void> {
   if (await ownsBot(trx, botId, partyId)) return
   await rows(

@@ -131,8 +131,8 @@ export async function countLive(db: Db, month: string, most: number): Promise<nu
 }
 
 /**
- * How many orders that are not at their end may still change sums in which contracts of the month are, counted up to `most`: they were sent
- * no later than on the day on which the last of these ended. What is added up anew is added up from the orders there are.
+ * How many orders that are not final may still change sums that contain contracts of the month, counted up to `most`. They were
+ * sent no later than on the day on which the last of these contracts ended; sums are recomputed from the orders that exist.
  */
 export async function countBesides(db: Db, month: string, most: number): Promise<number> {
   const [found] = await rows<{ orders: number }>(

@@ -1,6 +1,6 @@
-// Orders at their end that have moved to the archive (archiving.ts), found by what names them. Orders move one way only, so
-// what is in neither table at two successive reads is nowhere: a lookup reads `orders` first, and the archive when the order
-// is not there. A list reads both in one statement.
+// Final orders that have moved to the archive (archiving.ts), found by their ids and names. Orders move in one direction only:
+// what is in neither table at two successive reads does not exist. A lookup reads `orders` first, and the archive when the order
+// is not there; a list reads both in one statement.
 import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { timeOfOrderId } from '../../schemas/fields/ids.ts'
 import { among, type Db, listing, rows } from '../postgres/connection.ts'
@@ -8,7 +8,7 @@ import { among, type Db, listing, rows } from '../postgres/connection.ts'
 /** Orders, archived or not, as a relation of SQL. In one statement, and so in one snapshot, each order is there once. */
 export const allOrders = '(select * from orders union all select * from orders_archive)'
 
-// The clocks of the processes that make an id, move an order and list it are not one.
+// Ids, moves and lists are made by processes with different clocks.
 export const CLOCK_SLACK_MS = 86_400_000
 
 /** The instant (ms since the epoch) from which on no order that was created is in the archive. */

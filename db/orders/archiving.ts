@@ -1,5 +1,5 @@
-// The move of orders at their end to the archive, behind the clock and in batches. A batch is one transaction: an order, its
-// clientOrderId and the count of its month are moved or not, wherever the process or the server stops.
+// Moves final orders to the archive, in the background and in batches. A batch is one transaction: an order, its clientOrderId
+// and the count of its month are moved together, wherever the process or the server stops.
 import { ARCHIVE_LEAST_DAYS } from '../../schemas/config/config.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -22,7 +22,8 @@ export const archivedColumns = `id, partner_id, trader_id, trader_external_id, b
 export const wasOver = (before: string): string =>
   `phase in ('closed', 'failed') and created_at < ${before} and queued_at < ${before} and coalesce(closed_at, expires_at) < ${before}`
 
-// Lists and all that read live orders alone rely on it that no younger order is in the archive: a worker's clock may be wrong by years.
+// Readers of live orders rely on it that no younger order is archived, and a worker's clock may be wrong by years: so the
+// database's clock counts.
 const mayMove = wasOver(`(select least(:before::timestamptz, now() - interval '${ARCHIVE_LEAST_DAYS} days'))`)
 
 const month = `date_trunc('month', created_at at time zone 'UTC')::date`
@@ -73,7 +74,7 @@ async function moveOrders(
   range: { after: string; last: string; before: Date; limit: number; months: string[] }
 ): Promise<number | undefined> {
   return db.transaction(async trx => {
-    // What a crash of the server undoes is in `orders` again, whole: nobody has to wait for the disk.
+    // No need to wait for the disk: orders whose move a crash of the server undoes are in `orders` again.
     await trx.raw('set local synchronous_commit = off')
     const [lock] = await rows<{ mine: boolean }>(trx, `select pg_try_advisory_xact_lock(${MOVING}) as mine`)
     if (!lock?.mine) return undefined

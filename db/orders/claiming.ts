@@ -130,7 +130,7 @@ export async function takeOrders(
   return { taken: found[0]?.jobs ?? 0, ...claims }
 }
 
-/** Where nothing could be claimed, an order that is failed instead may be at the head: out of time, halted, unwanted or for the other mode. */
+/** The head of a queue may be an order that is failed instead: out of time, halted, unwanted or for an account of the other mode. */
 async function withExpired(db: Db, options: ClaimOptions, { claimed, elsewhere }: Heads): Promise<Claims> {
   const served = new Set(claimed.map(({ account_id }) => account_id))
   for (const { accountId, worker } of elsewhere) if (worker !== null) served.add(accountId)
@@ -203,7 +203,7 @@ const claiming = (full: string[]) => `heads as materialized (
             from broker_accounts a where a.id = o.broker_account_id) as books_due
      )`
 
-// Mostly no partner has all of its share, and the statement is the one without the condition.
+// Usually no partner has used up its share; then the statement has no such condition.
 const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})
 
 async function claimHeads(db: Db, options: ClaimOptions): Promise<Heads> {
@@ -242,9 +242,9 @@ export interface Rooms {
 }
 
 /**
- * Accounts that no other living worker serves and whose queued orders have waited longer than `ageMs` with nothing in
- * doubt: by turns among partners, copies after orders. Also any whose orders are out of time, regardless of room: they
- * are not sent, only failed.
+ * Accounts that no other living worker serves and whose queued orders have waited longer than `ageMs` with nothing in doubt,
+ * round-robin among partners, orders before copies. Also any account with an order out of time, regardless of room: such orders
+ * are failed, not sent.
  */
 export async function listWaitingAccounts(
   db: Db,

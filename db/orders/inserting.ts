@@ -48,7 +48,7 @@ export interface DraftBase {
   traderExternalId: string
   terms: OrderTerms
   ttlMs: number
-  /** When it is over at the latest, ms since the epoch by the database's clock: a statement may reach the database late. */
+  /** The latest end of its time to live, ms since the epoch by the database's clock: a statement may reach the database late. */
   endsBy?: number | undefined
   trace?: string | null
 }
@@ -82,9 +82,9 @@ export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, endsBy
   }
 }
 
-// The first leader from the trader on, which only the index of leaders has in order: one step into it. Compared for equality, where
-// most follows are of one leader a plan for any trader expects to come across a follow at once, and reads all of them for
-// each order of a trader without followers.
+// Finds the first leader at or after the trader, one step into the index of leaders, and compares it. With an equality, where
+// most follows have the same leader, the plan for any trader would expect a match at once and read all follows for an order of a
+// trader without followers.
 const hasFollowers = (traderId: string) =>
   `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.status in ('ACTIVE', 'PAUSED_MISMATCH')) is not distinct from ${traderId}`
 

@@ -9,7 +9,7 @@ import { servedByNoOther } from '../traders/account-leases.ts'
 import { type Notifiable, notifiedColumns, notifyingOf } from './notifying.ts'
 import { type OrderRow, outcomeLine } from './reading.ts'
 
-/** What the broker's clock may be ahead of the database's. */
+/** By how many seconds the broker's clock may be ahead of the database's. */
 export const AHEAD_SECONDS = '600'
 // How long after its end the broker may take to settle a contract: from then on it is in the list of closed ones.
 const BROKER_SETTLES = "interval '3 seconds'"
@@ -22,7 +22,7 @@ export interface Settlement {
   exitPrice: string | null
   commission: string | null
   markup: string | null
-  /** Epoch seconds; null, and what cannot be (before the purchase, in the future), becomes now. */
+  /** Epoch seconds. null, and an impossible instant (before the purchase, in the future), is stored as now. */
   closedAt: number | null
   /** A copy. */
   copied: boolean
@@ -37,8 +37,8 @@ export type Closed = Pick<OrderRow, 'id' | 'reply_channel' | 'follow_id'> & {
 } & Notifiable
 
 /**
- * Closes open orders with their result. What a copy made counts for its follow in the same transaction; a leader's order
- * that ended early stores, with its end, the job that closes its copies. With `notify` it notifies those who wait, too.
+ * Closes open orders with their results. The profit of a copy is added to its follow in the same transaction; for a leader's
+ * order that ended early, the job that closes its copies is stored. With `notify` the statement also notifies those who wait.
  */
 export async function closeOrders(
   db: Db,
@@ -134,8 +134,7 @@ export const leasedNames = [
 
 const leasedColumns = leasedNames.map(column => `o.${column}`).join(', ')
 
-// Holders of open orders whose lease ran out. The few names among many orders are found one by one, each by one step into
-// the index.
+// Holders of open orders whose lease ran out. There are few names among many orders: each is found by one step into the index.
 const goneHolders = `names (name) as (
        select min(lease_holder) from orders where phase = 'open' and lease_holder is not null
        union all
@@ -146,8 +145,8 @@ const goneHolders = `names (name) as (
      )`
 
 /**
- * Whether any open order is without a lease holder, or its holder's lease ran out. Mostly none is, and PostgreSQL plans the statements
- * that take them several times on each connection, which takes longer than this one.
+ * Whether any open order has no lease holder, or one whose lease ran out. Usually there is none, and this is cheaper than
+ * planning the statements that take such orders over.
  */
 export async function anyLeftAlone(db: Db): Promise<boolean> {
   const [found] = await rows<{ some: boolean }>(
@@ -170,7 +169,7 @@ export async function takeOver(
 ): Promise<LeasedOrder[]> {
   const wanted = [
     ended ? '' : `and (expiry_at is null or expiry_at >= now() - ${BROKER_SETTLES})`,
-    // Mostly there are none, and the statement is the one without the condition.
+    // Usually none is away; then the statement has no such condition.
     away.length > 0 ? 'and dialect <> all(:away::text[])' : ''
   ].join(' ')
   return rows<LeasedOrder>(
@@ -285,21 +284,21 @@ export async function releaseOrders(
   )
 }
 
-// Needs no worker for a while: a contract whose end is far off, or a multiplier that nobody closes or copies.
-const restful = `close_at is null and not has_followers and (kind = 'MULTIPLIER' or expiry_at > now() + 2 * rest)`
+// An order that needs no worker for a while: its contract ends much later, or it is a multiplier that nobody closes or copies.
+const quiet = `close_at is null and not has_followers and (kind = 'MULTIPLIER' or expiry_at > now() + 2 * rest)`
 
 /**
- * Ends the lease of `worker`: any worker may take its orders, which name it no longer. Those that need no worker soon may be
- * taken at moments spread over the later half of `restMs`: a worker that is restarted is back by then, and the others need not open
- * connections only to give them away again. A row that is locked is left as it is, since waiting for it could end in a
- * deadlock; without the lease any worker may take it as well.
+ * Ends the lease of `worker`: any worker may take its orders over, which lose their holder. Those that need no worker soon become
+ * free at random times in the second half of `restMs`: until then a restarted worker is back, and the others need not open
+ * connections for a short time. A locked row is left as it is, since waiting for it could end in a deadlock; without the lease it
+ * is free as well.
  */
 export async function endLease(db: Db, worker: string, restMs = 0): Promise<void> {
   await rows(
     db,
     `with ended as (delete from lease_holders where name = :worker),
      mine as materialized (
-       select id, ${restful} as rests, rest
+       select id, ${quiet} as rests, rest
          from orders cross join (select :restMs * interval '1 millisecond' as rest) r
         where phase = 'open' and lease_holder is not null and lease_holder = :worker for update of orders skip locked
      )

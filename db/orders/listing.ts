@@ -83,11 +83,11 @@ async function pageOfBoth<Row extends ListedOrder>(db: Db, reading: PageReading)
   if (filter.review || filter.status === 'PENDING' || filter.status === 'OPEN') return live
   // The only order of its name.
   if (live.length > 0 && filter.partnerId && filter.clientOrderId !== undefined) return live
-  // Nothing older than what fills the page is on it, nor what is older than its window.
+  // An order older than the last one of a full page, or than the window, cannot be on the page.
   const oldest = live.length > filter.limit ? live.at(-1)?.created_at : filter.from
   const isAbove = (newest: number): boolean => oldest !== undefined && oldest.getTime() > newest
   if (isAbove(neverArchivedFrom())) return live
-  // Read after the live orders: what has moved in between was among them.
+  // Read after the live orders: an order that moved in between was among those.
   const archived = await findNewest(db, filter)
   if (archived === undefined || isAbove(archived.newest)) return live
   return pageOf<Row>(db.from(withArchived(db, filter, archived)), reading)
@@ -118,7 +118,7 @@ async function findNewest(db: Db, filter: OrderFilter): Promise<Archived | undef
   )
   if (!found?.newest) return undefined
   return {
-    // A Date has lost what created_at has below the millisecond.
+    // created_at has microseconds, which a Date cuts off.
     newest: found.newest.getTime() + 1,
     ...(clientOrderId !== undefined ? { named: { id: found.id, createdAt: found.createdAt } } : {})
   }
@@ -145,7 +145,7 @@ async function pageOf<Row extends ListedOrder>(
   else ofAll(query, filter, position)
   if (filter.traderExternalId !== undefined) query.where({ trader_external_id: filter.traderExternalId })
   if (filter.status) query.where({ status: filter.status })
-  // The indexes of the archived ones; without them a page reads all orders of the partner for the few that ended so.
+  // The archive has indexes for these phases only; without them a page would read all orders of the partner.
   if (filter.status === 'FAILED' || filter.status === 'CLOSED') query.where({ phase: filter.status.toLowerCase() })
   if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
   if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })

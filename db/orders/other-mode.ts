@@ -1,4 +1,4 @@
-// An account that was exchanged as one of the other mode since an order for it was stored: what the order was checked for does not hold.
+// Accounts that were exchanged again with the other mode (REAL or DEMO) after an order for them was stored: the order must not be bought.
 
 /** The mode of an order's account where it is another one than when the order was stored, as SQL; null where it is the same. */
 export const otherModeOf = (order: string) =>

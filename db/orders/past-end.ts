@@ -28,10 +28,10 @@ export type Overdue = Pick<
 > & { refused: boolean }
 
 /**
- * Open orders past their contract's end by two minutes, and multiplier orders (which have no end) of accounts whose token
- * was refused, or that nobody watches in a dialect that their partner has left: the token of the present one may not open
- * them. Without those that were reported before. With `everyMinutes` above 0 each order is returned in one minute
- * of so many. Where there are more than `limit`, none of them keeps another waiting for good.
+ * Orders that are open two minutes after their contract's end; and multiplier orders (which have no end) whose account's token
+ * was refused, or which nobody watches in a dialect that their partner has left, as the token of the new dialect may not open
+ * them. Orders that were reported already are left out. With `everyMinutes` above 0 each order is returned once in that many
+ * minutes. Where there are more than `limit`, a random choice is returned.
  */
 export async function listOverdue(
   db: Db,

@@ -50,8 +50,9 @@ export interface Receipt {
 }
 
 /**
- * Marks orders as bought; with `notify` it also notifies who waits for that. An order of a leader stores its fan-out in the same transaction, so that no crash can lose
- * the copies of a contract that was bought. Returns the rows, and whether anything is to be copied.
+ * Marks orders as bought; with `notify` the statement also notifies those who wait. A leader's order stores its fan-out in the
+ * same transaction, so that no crash can lose the copies of a bought contract. Returns the rows, and whether anything is to be
+ * copied.
  */
 export async function openOrders(
   db: Db,
@@ -96,7 +97,7 @@ export async function markOpen(
   leaseHolder: string | null,
   { notify = false }: { notify?: boolean } = {}
 ): Promise<OpenedOrder[]> {
-  // `id = any(...)` beside the join on it: a plan made while the table was small still finds rows by their keys.
+  // `id = any(...)` in addition to the join: a plan made while the table was small still finds the rows by their keys.
   return rows<OpenedOrder>(
     trx,
     sql`with opened as (

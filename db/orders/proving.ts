@@ -36,8 +36,8 @@ export async function anyUnproven(db: Db): Promise<boolean> {
 }
 
 /**
- * Takes accounts with unproven orders that `worker` may serve, at most `limit`, by turns among partners; no other
- * worker gets one for `leaseMs`. A partner in `busy` gets at most its entry in `rooms`, any other at most `room`.
+ * Takes accounts with unproven orders that `worker` may serve, at most `limit`, round-robin among partners; no other worker gets
+ * one for `leaseMs`. A partner in `busy` gets at most its entry in `rooms`, any other at most `room`.
  */
 export async function takeUnproven(
   db: Db,
@@ -45,7 +45,7 @@ export async function takeUnproven(
 ): Promise<Unproven[]> {
   return rows<Unproven>(
     db,
-    // The few partners among many orders are found one by one, each by one step into the index.
+    // There are few partners among many orders: each is found by one step into the index.
     `with recursive owners (id) as (
        select min(partner_id) from orders where phase = 'unproven'
        union all

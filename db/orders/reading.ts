@@ -157,7 +157,7 @@ export type Outcome = Pick<OrderRow, (typeof outcome)[number]>
 // A version with other columns reads the row instead.
 const OUTCOME_VERSION = createHash('sha256').update(outcomeColumns).digest('base64url').slice(0, 6)
 
-// What JSON would make numbers of: amounts stay decimals, digit by digit.
+// Columns that JSON would turn into numbers: amounts stay decimal strings, digit by digit.
 const decimals: ReadonlySet<string> = new Set<(typeof outcome)[number]>([
   'multiplier',
   'stake',
@@ -229,8 +229,8 @@ export async function getOrder(db: Db, partnerId: string, orderId: string): Prom
 }
 
 /**
- * Has the channel of a process notified when an order that is not at its end changes. One channel is kept: an earlier
- * waiting process reads the row by its own clock.
+ * Has changes of an order that is not final published to the channel of a process. Only one channel is stored: a process that
+ * waited before reads the row by its own clock.
  */
 export async function notifyOf(db: Db, orderId: string, replyChannel: string): Promise<void> {
   await rows(
@@ -242,9 +242,9 @@ export async function notifyOf(db: Db, orderId: string, replyChannel: string): P
 }
 
 /**
- * Fails orders whose time to live ran out before any worker took them. Conditional on both, so it never races a worker:
- * the first update of the row decides. With `endsMs` also one whose time ends then, whatever the database's clock shows: who waits
- * for it has counted that time by a clock that cannot be set back.
+ * Fails orders whose time to live ran out before any worker took them. Both are conditions of the update, so it never races a
+ * worker: the first update of the row decides. With `endsMs` also an order whose time ends at that instant, whatever the
+ * database's clock shows: the process that waits for it has measured the time by a clock that cannot be set back.
  */
 export async function expireOrders(db: Db, ids: string[], endsMs: number | null = null): Promise<OrderRow[]> {
   return rows<OrderRow>(

@@ -11,23 +11,23 @@ export interface DueAccount {
   accountId: string
   appId: string
   dialect: string
-  /** Books before this were compared already, however long ago; or hold nothing of ours, since our first order came later. */
+  /** Earlier books need no comparison: they were compared already, or precede our first order on the account. */
   since: Date
   /** When the turn was taken. */
   takenAt: Date
 }
 
-// A turn that was not carried through is taken again after this long; a run that is slow must be over by then.
+// A turn that did not finish is taken again after this long, by which time even a slow run has ended.
 const AGAIN_MINUTES = 5
 // Books are compared with an overlap: a purchase may show late.
 const OVERLAP_SECONDS = 120
 
 /**
- * Takes accounts whose orders came after the last comparison, or whose last turn was not carried through: by turns among
- * partners, of each the longest due first; no other worker gets one until `everyMinutes` have passed, or a few if its turn is
- * not carried through. So an account that cannot be reached is tried again soon, and behind all that fell due before. One
- * that was never compared is due since its first order: many new ones would else keep all others waiting. With a `worker`,
- * only accounts that no other living one serves.
+ * Takes accounts with orders since their last comparison, or whose last turn did not finish: round-robin among partners, of each
+ * the longest due first. No other worker gets one until `everyMinutes` have passed, or a few minutes if its turn does not finish;
+ * so an account that cannot be reached is tried again soon, after all that fell due before. An account that was never compared is
+ * due since its first order: else many new ones would keep all others waiting. With a `worker`, only accounts that no other
+ * living worker serves.
  */
 export async function takeDueAccounts(
   db: Db,
@@ -69,9 +69,8 @@ export async function takeDueAccounts(
 }
 
 /**
- * All purchases before `until` (epoch seconds; null for the account's turn) have been compared. Until this is called,
- * the next turn goes back as far; while `until` is set, the turn counts as not carried through, as there is more to
- * compare.
+ * All purchases before `until` (epoch seconds; null: up to the account's turn) have been compared. Until this is called the next
+ * turn starts from the same point. With `until` set the turn counts as unfinished, as there is more to compare.
  */
 export async function markCompared(db: Db, account: DueAccount, until: number | null): Promise<void> {
   await rows(

@@ -14,12 +14,12 @@ import { endsMsOf } from './expired.ts'
 import { type DraftBase, endOfLife, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
 import type { OrderRow } from './reading.ts'
 
-/** An order about to be stored. Its trader, account and application are not among it: the statement finds them. */
+/** An order about to be stored. The statement itself finds trader, account and application. */
 export interface Draft extends DraftBase {
   clientOrderId: string
   /** It is placed on an account of this mode alone; null: of either. */
   accountMode: AccountMode | null
-  /** What the caller was authenticated by: the order is stored only if all of it is still so. Null: by nothing of a key. */
+  /** The facts that the caller was authenticated by: the order is stored only if all of them still hold. Null: no key was used. */
   caller: { lookup: string; facts: string } | null
   /** The bus channel of the process that waits for it. */
   replyChannel: string | null
@@ -56,8 +56,8 @@ export interface Halted {
 }
 
 /**
- * An order that is neither stored nor looked for, since the caller's facts have changed, or the trader has no account to
- * trade with, or one of another mode. Which refusal that is, a check in the documented order decides.
+ * An order that was neither stored nor found: the caller's facts have changed, or the trader has no account to trade with, or one
+ * of another mode. The caller finds out which refusal that is by checking in the documented order.
  */
 export interface Lacking {
   order?: undefined
@@ -66,8 +66,8 @@ export interface Lacking {
 
 const draftColumns = `${valueColumns}, client_order_id text, reply_channel text, caller int, expected_mode text`
 
-// The callers of a group whose facts hold, each proven once: mostly one partner's key stores many orders at a time. By their
-// keys, also by a plan that was made when there were few rows.
+// The callers of a group whose facts hold, each checked once: usually one key stores many orders at a time. Lateral, so that each
+// is found by its key also with a plan made when there were few rows.
 const proven = `callers as materialized (
        select c.no, c.partner_id, p.app_id, p.dialect
          from jsonb_to_recordset(:callers::jsonb) as c (no int, partner_id text, lookup text, facts text)
@@ -77,8 +77,8 @@ const proven = `callers as materialized (
      )`
 const callerOf = (order: string) => `c.no = ${order}.caller and c.partner_id = ${order}.partner_id`
 
-// Each draft with all that it is stored with: without an app_id its caller lacks, without an account its account. Traders and
-// accounts one by one by their keys, as above.
+// Each draft with all that is stored with it. A null app_id means that its caller's facts do not hold, a null account that it has
+// no account. Traders and accounts are found by their keys, as above.
 const found = `select v.*, c.app_id, c.dialect, a.trader_id, a.broker_account_id, a.account_id, a.account_mode, a.currency, a.phase,
               null::text as copied_from, null::text as follow_id, null::boolean as raised_to_minimum
          from jsonb_to_recordset(:values::jsonb) as v (${draftColumns})
@@ -98,7 +98,7 @@ type Value = ReturnType<typeof valuesOf> & {
   expected_mode: AccountMode | null
 }
 
-/** By what a partner's orders were authenticated; `no` is its number in the group. */
+/** A caller of the group, by its number `no`, with the facts that authenticated it. */
 interface DraftCaller {
   no: number
   partner_id: string
@@ -187,14 +187,14 @@ export async function storeOrders(
   })
 }
 
-// The work that each phase is for.
+// Notifies the workers of the work that each phase needs.
 const workNotified = `, ${notifying(`select '${WORK}', case phase when 'queued' then 'order.place new' else 'account.prove new' end from stored group by phase`)}`
-// Makes the statement send them.
+// Reading them makes the statement send them.
 const messagesSent = ', (select messages from woken) as messages'
 
 type Handled = StoredOrder & { draft_id: string; halt: HaltFacts | null; lacks: Lacking['lacks'] | null }
 
-/** Inserts what is wanted and holds; returns that, and what is refused. What neither is has its order already. */
+/** Inserts the drafts whose facts hold. Returns these and the refused ones; a draft that is in neither has its order already. */
 function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean): Promise<Handled[]> {
   return rows(
     db,
@@ -215,7 +215,7 @@ function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean):
   )
 }
 
-/** Queues failed orders again that may be repeated, with the terms that they had and their account as it is now, while their callers' facts hold. */
+/** Queues failed orders again that may be repeated: with their terms, and their account as it is now, if their callers' facts hold. */
 function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean): Promise<StoredOrder[]> {
   return rows(
     db,
@@ -238,7 +238,7 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
   )
 }
 
-/** The orders of clientOrderIds that exist; with what keeps one that may be repeated from it. */
+/** The existing orders of clientOrderIds; with the reason for which one that may be repeated cannot be now. */
 function findRepeated(
   db: Db,
   repeats: Value[]
@@ -258,8 +258,8 @@ function findRepeated(
 }
 
 /**
- * The orders of clientOrderIds that are archived. One that was dropped has an empty hash, which is that of no terms: its
- * clientOrderId is taken, and what it bought is not known any more.
+ * The archived orders of clientOrderIds. A dropped order has an empty hash, which matches no terms: its clientOrderId is taken,
+ * and what it bought is unknown.
  */
 async function findArchivedOrders(
   db: Db,

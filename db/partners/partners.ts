@@ -123,7 +123,7 @@ export async function ensureTestSide(trx: Db, partnerId: string): Promise<string
   return id
 }
 
-/** The ids of partners, test sides among them: of the one that is named, or of the first ones. */
+/** The ids of partners, test sides among them: the one named, or the first ones. */
 export async function findPartnerIds(
   db: Db,
   { named, limit }: { named: string | undefined; limit: number }
@@ -222,7 +222,7 @@ export async function countTraders(db: Db, partnerId: string): Promise<number> {
   return (row as { count: number }).count
 }
 
-/** How many of a partner's orders are not at their end in another dialect than this. */
+/** How many of a partner's orders in another dialect than this are not final. */
 export async function countUnfinished(
   db: Db,
   partnerId: string,

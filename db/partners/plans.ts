@@ -93,14 +93,14 @@ async function planOf(
 }
 
 /**
- * How much time was paid for with the period the partner is in, in milliseconds; null where nothing was, in a trial or with an inactive plan. A
+ * How much time the fee of the present period paid for, in ms; null where nothing was paid (a trial, an inactive plan). A
  * suspension makes the period longer than that.
  */
 async function paidLength(trx: Db, partner: BilledRow): Promise<number | null> {
   const { period_start: start, period_end: end } = partner
   if (!partner.plan_active) return null
   const fee = await findTransfer(trx, `fee:${partner.id}:${start.toISOString()}`)
-  // A period that is no trial and has no fee began with a plan that cost nothing; an upgrade since was charged for the rest of it.
+  // A period without a fee that is not the trial began with a plan that cost nothing; a later upgrade was charged for the rest.
   if (!fee) return start > partner.created_at ? +end - +start : null
   const { periodStart, periodEnd } = fee.details
   const paidMs = Date.parse(String(periodEnd)) - Date.parse(String(periodStart))

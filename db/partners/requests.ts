@@ -66,7 +66,7 @@ type EntryPlace = [at: number, n: number, index: number]
 const placeOf = ({ at, n, index }: PlacedRow): EntryPlace => [at.getTime(), n, index]
 const compare = (a: EntryPlace, b: EntryPlace) => a[0] - b[0] || a[1] - b[1] || a[2] - b[2]
 
-/** Merges groups, which overlap in time: an entry is in the page once no group that was not read yet can have a later one. */
+/** Merges groups, which overlap in time: an entry is on the page once no unread group can have a later one. */
 async function readPage(db: Db, filter: RequestFilter, after: EntryPlace | undefined): Promise<RequestPageRows> {
   const { from, to, limit } = filter
   const list = markedList(filter)
@@ -211,7 +211,7 @@ function readCursor(list: MarkedList, cursor: string): EntryPlace {
   return place as EntryPlace
 }
 
-/** The version before wrote the parts of a place between commas, without a mark. */
+/** The previous version wrote the parts of a place between commas, without a mark. */
 function placeOfVersionBefore(cursor: string): unknown[] {
   const text = Buffer.from(cursor, 'base64url').toString('latin1')
   return /^\d+,\d+,\d+$/.test(text) ? text.split(',').map(Number) : []
@@ -259,7 +259,7 @@ export async function newestRequest(db: Db): Promise<number> {
 
 /**
  * Makes the partitions of the coming days and drops those that are not kept any more; also those of `requests`, into which only
- * processes of the version before write.
+ * processes of the previous version write.
  */
 export async function keepRequestDays({ db, config }: { db: Db; config: { requestDays: number } }): Promise<void> {
   await makeDays(db, 'request_groups')

@@ -32,7 +32,7 @@ export async function resumePartner(trx: Db, partnerId: string, now?: Date): Pro
   if (!since) throw new ApiError('CONFLICT', `${partnerId} is not SUSPENDED.`)
   const at = now ?? (await databaseNow(trx))
   const lasted = Math.max(0, at.getTime() - since.getTime())
-  // A period that had ended unpaid moments before goes on from here: its next one must not begin in the suspension.
+  // A period that had ended unpaid just before the suspension is continued from now: its successor must not begin in the suspension.
   const later = new Date(Math.max(end.getTime(), since.getTime()) + lasted)
   await trx('partners')
     .where({ id: partnerId })

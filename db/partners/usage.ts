@@ -105,7 +105,7 @@ export function openUsage({ db, log, everyMs = 5000 }: { db: Db; log: Log; every
   }
 }
 
-// Both in the order of their keys, so that two processes never wait for each other in a circle.
+// Both in the order of their keys, so that two processes never deadlock.
 async function addHours(trx: Db, counted: Map<string, Map<number, Tally>>): Promise<void> {
   const flat = [...counted].flatMap(([partnerId, hours]) => [...hours].map(([hour, t]) => ({ partnerId, hour, ...t })))
   if (flat.length === 0) return

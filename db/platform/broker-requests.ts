@@ -23,7 +23,7 @@ export interface BrokerRequestRow {
   expires_at: Date
   /** Whether its time was over when it was read, by the database's clock. */
   expired: boolean
-  /** How much of its time was left then, ms. */
+  /** How much of its time was left when it was read, ms. */
   left_ms: number
 }
 
@@ -40,12 +40,12 @@ export interface BrokerRequest {
   timeoutMs: number
 }
 
-/** Sales have a queue of their own, so that none waits behind what is only read. */
+/** Sales have a queue of their own, so that none waits behind reads. */
 export const queueOf = (kind: string): 'ask' | 'sell' => (kind === 'close' || kind === 'sellOrphan' ? 'sell' : 'ask')
 
-// The worker that took the job of a request may have died, and those who join the request go on extending its time. So a request that
-// has waited for longer is queued once more; a worker that has it already does nothing then. So is one that is newer than now: the
-// database's clock was set back, and its job is not due for as long.
+// Queued again: a request that has waited for longer (the worker that took its job may have died, while others who join the request
+// extend its time; a worker that still has it ignores the repeat), and one that is newer than now (the database's clock was set
+// back, and its job is not due for that long).
 const QUEUED_AGAIN_SECONDS = 5
 const isOver = 'broker_requests.expires_at < clock_timestamp()'
 const isLeft = `(${isOver} or broker_requests.created_at not between clock_timestamp() - interval '${QUEUED_AGAIN_SECONDS} seconds' and clock_timestamp())`

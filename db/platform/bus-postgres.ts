@@ -13,7 +13,7 @@ const notify = {
   text: 'select pg_notify(channel, payload) from unnest($1::text[], $2::text[]) as m (channel, payload)'
 }
 
-/** Ends a connection whose other end does not respond: it would wait for that. */
+/** Ends a connection without waiting for the other end, which does not respond. */
 function breakOff(client: pg.Client): void {
   ;(client as unknown as { connection: { stream: Socket } }).connection.stream.destroy()
 }
@@ -81,7 +81,7 @@ export function postgresTransport(url: string, receive: Receive, { log, silenceM
     return connecting
   }
 
-  // Who only listens sends nothing that a broken connection could refuse.
+  // A connection that only listens never fails on a write: a beat finds out that it is broken.
   const beating = setInterval(() => {
     const beaten = client
     beaten?.query('select 1').catch((error: Error) => {

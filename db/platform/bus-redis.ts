@@ -32,7 +32,7 @@ export async function redisTransport(
     commandTimeout: undefined as never
   })
   const channels = new Set<string>()
-  // By the rights of its user: no connection that breaks shows it, nor that it was mended.
+  // The user's rights do not allow it: no connection breaks for that, so only a subscription that succeeds ends it.
   let refused = false
   const listen = (wanted: string[]): Promise<void> =>
     subscriber.subscribe(...wanted).then(
@@ -49,22 +49,22 @@ export async function redisTransport(
   })
   logOutages([publisher, subscriber], { log, meanwhile: MEANWHILE })
   subscriber.on('message', receive)
-  // What a replica is sent by PUBLISH reaches its own subscribers alone, and is not refused: those who stay connected to a primary
-  // that has become one would notify nobody. Their address may lead to the new primary by now.
+  // A replica accepts PUBLISH but delivers to its own subscribers only: a process that stays connected to a primary that has
+  // become a replica would notify nobody. The address may lead to the new primary by now.
   let replica = false
   let closed = false
   const readRole = async () => {
     const was = replica
     // A user without the right to INFO gets no role: its server counts as a primary.
     replica = /^role:slave/m.test(await publisher.info('replication').catch(() => ''))
-    if (replica && !was) log.warn({ meanwhile: MEANWHILE }, 'Redis has become a replica, connecting anew')
+    if (replica && !was) log.warn({ meanwhile: MEANWHILE }, 'Redis has become a replica, connecting again')
   }
   publisher.on('ready', () => void readRole())
   const leaveReplica = async () => {
     if (publisher.status === 'ready') await readRole()
     if (replica && !closed) for (const client of [publisher, subscriber]) client.disconnect(true)
   }
-  // Who only listens sends nothing that a broken connection could refuse.
+  // A connection that only listens never fails on a write: a beat finds out that it is broken.
   const beating = setInterval(() => {
     void leaveReplica()
     if (subscriber.status !== 'ready') return
@@ -79,7 +79,7 @@ export async function redisTransport(
     },
     async subscribe(channel) {
       channels.add(channel)
-      // While Redis is away it is not waited for: that happens when it comes back.
+      // While Redis is away this does not wait: the channels are subscribed to when it is back.
       if (subscriber.status === 'ready') await listen([channel])
     },
     async unsubscribe(channel) {

@@ -42,7 +42,7 @@ export const EVENTS = 'svc_events'
 // PostgreSQL refuses a payload of 8000 bytes and more.
 const MAX_PAYLOAD = 7000
 
-// A server that is gone without a word, as when its machine loses power, is noticed after so long.
+// A server that disappears silently (its machine loses power) is noticed after this long.
 const SILENCE_MS = 10_000
 
 /** Opens the bus: through Redis when `redisUrl` is given, else through PostgreSQL. `silenceMs` is for tests. */

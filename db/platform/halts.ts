@@ -27,7 +27,7 @@ const columns = `scope, reason, nullif(subject, '') as subject, actor, halted_at
 const applies = (order: string) =>
   `(h.scope, h.subject) in (('all', ''), ('partner', ${order}.partner_id), ('application', ${order}.app_id), ('asset', ${order}.asset))`
 
-// Read once in a statement: mostly there is no halt at all, and none is looked for order by order.
+// Read once in a statement: usually there is no halt at all, and none is searched for order by order.
 const anyHalt = '(select exists (select from trading_halts))'
 
 /** A condition: a halt applies to the order, as SQL. It needs partner_id, app_id and asset. */

@@ -36,7 +36,7 @@ export const notifying = (messages: string): string =>
   `sent as materialized (select pg_notify(m.channel, m.payload) from (${messages}) m (channel, payload)),
    woken as materialized (select count(*) as messages from sent)`
 
-// Where commits wait for each other, groups grow beyond this and notify afterwards: so the wait ends by itself.
+// Beyond this, changes are notified after their commit. Commits that wait for each other make groups larger, so such a wait ends by itself.
 const FEW_CHANGES = 4
 
 /** Whether a group of so many changes sends its hints itself: where more come together, one message of their own is cheap. */

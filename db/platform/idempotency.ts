@@ -79,7 +79,10 @@ export async function takeKey(
   throw new ApiError('IDEMPOTENCY_IN_PROGRESS', undefined, { headers: { 'Retry-After': String(seconds) } })
 }
 
-/** Takes these keys for longer, unless their requests have been answered or overtaken. Waits for none that is being answered. */
+/**
+ * Extends the leases of these keys, unless their responses are stored or another request has taken the key over. Waits for no
+ * locked row.
+ */
 export async function holdOnToKeys(db: Db, held: HeldKey[]): Promise<void> {
   await rows(
     db,

@@ -1,13 +1,13 @@
-// Which installations use a Redis. Its channels reach everybody on it, whatever the number of the database in its address: another
-// installation would show our prices, and wake up for our orders. So each process subscribes to a channel that is named after its
-// installation, and Redis lists them; nothing is sent there. Processes of the version before are not listed.
+// Which installations use a Redis. Its channels reach every client, whatever the number of the database in its address: another
+// installation would show our prices and wake up for our orders. So each process subscribes to a channel named after its
+// installation, which Redis lists; nothing is published there. Processes of the previous version are not listed.
 import { createHash } from 'node:crypto'
 import { type Db, rows } from '../postgres/connection.ts'
 import { installationIdentity } from '../postgres/lineage.ts'
 import type { Bus } from './bus.ts'
 import type { Log } from './log.ts'
 
-// Rights on channels that were given for those of the processes hold for it, too.
+// The prefix of the processes' channels: the rights that were granted for those cover it.
 const CHANNELS = 'svc_api_of_'
 
 async function channelOf(db: Db): Promise<string> {

@@ -70,7 +70,7 @@ export async function openLimits(options: {
         maxRetriesPerRequest: 1,
         commandTimeout: 500,
         connectTimeout: 5000,
-        // A Redis that hangs is away: else each request would wait for it.
+        // A Redis that hangs counts as away: else each request would wait for it.
         socketTimeout: SILENCE_MS,
         // Its address may lead to the new primary by now.
         reconnectOnError: isReplica
@@ -78,7 +78,7 @@ export async function openLimits(options: {
     : undefined
   const meanwhile = 'each process counts rate limits for itself'
   if (redis) logOutages([redis], { log: options.log, meanwhile })
-  // Asked beside the requests: one that accepts connections and takes no writes would hold up each of them.
+  // Tested apart from the requests: a Redis that accepts connections but no writes would delay each of them.
   const shared = redis && takesWrites(redis, { log: options.log, meanwhile })
   const limiters = new Map<string, { memory: RateLimiterAbstract; shared: RateLimiterAbstract | undefined }>()
 

@@ -1,5 +1,5 @@
-// Cursors of lists: the place after which a page begins, and a mark of the list that it is a place of. A cursor of another partner, of
-// another list, or of the same list under other filters is no place of this one.
+// Cursors of lists: the place after which a page begins, and a mark of the list that it belongs to. A cursor of another partner,
+// of another list, or of the same list under other filters is refused.
 import { createHash } from 'node:crypto'
 import { ApiError } from '../../schemas/errors/errors.ts'
 
@@ -15,7 +15,7 @@ export interface MarkedList {
   filters: Readonly<Record<string, unknown>>
 }
 
-// No secret: a client that makes up a cursor of its own list gets entries of its own list.
+// Not a secret: a client that makes up a cursor of its own list gets entries of its own list.
 function markOf({ name, partnerId, filters }: MarkedList): string {
   const given = Object.entries(filters).filter(([, value]) => value !== undefined)
   const text = JSON.stringify([name, partnerId ?? null, given.sort(([a], [b]) => (a < b ? -1 : 1))])
@@ -28,8 +28,8 @@ export function writeListCursor(list: MarkedList, place: readonly (string | numb
 }
 
 /**
- * The parts of the place of a cursor, of which there are `length`; undefined for one that is not of this list. A cursor of the
- * version before has no mark, and is taken: clients hold them across an upgrade.
+ * The parts of a cursor's place, `length` of them; undefined for a cursor that is not of this list. A cursor of the previous
+ * version has no mark and is accepted: clients keep cursors across an upgrade.
  */
 export function readListCursor(list: MarkedList, cursor: string, length: number): unknown[] | undefined {
   let parts: unknown

@@ -43,10 +43,9 @@ export function warnOfSettings(config: Config, name: 'api' | 'worker', log: Log)
 }
 
 /**
- * Collects garbage when the heap has grown by two fifths over the live size. Thousands of short requests, or of
- * contract updates every second, leave mostly garbage, and V8 alone would let more of it pile up before it collects.
- * The heap's bound stays unchanged, for the day when so much is alive. Called once all modules are loaded: V8 takes no compiled
- * code from the cache that was compiled under other flags, and programs without this one use the same cache.
+ * Collects garbage when the heap has grown by two fifths over the live size: thousands of short requests or contract updates a
+ * second leave mainly garbage, and V8's default lets more of it accumulate. The heap's upper bound stays. Called once all modules
+ * are loaded: V8 does not use cached code that was compiled under other flags, and programs without this flag share the cache.
  */
 export function keepHeapSmall(): void {
   setFlagsFromString('--heap-growing-percent=40')
@@ -55,7 +54,7 @@ export function keepHeapSmall(): void {
 const HARD_STOP_MS = 25_000
 const LAST_WORDS_MS = 100
 
-// npm hands SIGTERM on to the process that it started: sent to both, as to a process group, it comes twice within milliseconds.
+// npm forwards SIGTERM to its child: a signal to the whole process group arrives twice within milliseconds.
 const SAME_REQUEST_MS = 250
 
 /**

@@ -96,7 +96,7 @@ export function registerProcess(
     if (ended) return
     ended = true
     clearInterval(timer)
-    // Behind a beat under way, which would put the row back.
+    // After a heartbeat under way, which would insert the row again.
     await within(
       LAST_WRITE_MS,
       writing.then(() => rows(db, 'delete from processes where name = :name', { name }))

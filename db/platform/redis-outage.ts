@@ -28,7 +28,7 @@ const ATTEMPT_MS = 500
 export interface TakesWrites {
   /** Whether it took the last write, as far as is known. */
   now(): boolean
-  /** A command failed: from here on it is tried beside those who wait for nothing. */
+  /** A command failed: from now on writes are tried in the background until one succeeds. */
   failed(error: unknown): void
   close(): void
 }

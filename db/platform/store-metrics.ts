@@ -36,11 +36,11 @@ function pool(db: Db) {
 const WAITING = ['unproven', 'queued', 'sending', 'review'] as const
 
 function orders(db: Db) {
-  const byPhase = gauge('service_orders', 'Orders not yet at their end, by phase.', ['phase'])
+  const byPhase = gauge('service_orders', 'Orders that are not final, by phase.', ['phase'])
   const oldest = gauge('service_orders_oldest_seconds', 'Age of the oldest order in a phase.', ['phase'])
   const pastEnd = gauge(
     'service_orders_past_end',
-    'Open orders whose contract has ended: the broker cannot be asked, or what it reports cannot be booked.'
+    'Open orders whose contract has ended: the broker cannot be reached, or what it reports cannot be booked.'
   )
   const pastEndOldest = gauge(
     'service_orders_past_end_oldest_seconds',
@@ -51,7 +51,7 @@ function orders(db: Db) {
     'How long ago the oldest order ended that could be in the archive and is not; 0 without any. Days above ARCHIVE_AFTER_DAYS are an alarm.'
   )
   return async () => {
-    // What test keys do alarms nobody. Open orders are counted from their index alone, which does not know the two apart.
+    // Orders of test keys raise no alarms. Open orders are counted from their index alone, which has both kinds.
     const phases = await rows<{ phase: string; count: number; age: number }>(
       db,
       `select phase, count(*) as count, coalesce(extract(epoch from clock_timestamp() - min(coalesce(sent_at, queued_at))), 0)::float8 as age
@@ -80,7 +80,7 @@ function jobs(db: Db) {
       `select name as queue, state::text, count(*) as count, coalesce(extract(epoch from now() - min(created_on)), 0)::float8 as age
          from pgboss.job where state < 'completed' or state = 'failed' group by name, state`
     )
-    // Only now: another scrape must not find none in between.
+    // Reset right before it is set again: another scrape must not find it empty.
     byState.reset()
     oldest.reset()
     for (const { queue, state, count, age } of states) {
@@ -107,7 +107,7 @@ function broker(db: Db) {
   const breaks = gauge('service_contract_findings', 'Unresolved differences from the broker’s books.', ['kind'])
   return async () => {
     const [refusals, halted, found] = [await listAppRefusals(db), await listHalts(db), await countBreaks(db)]
-    // Together, and only now: another scrape must not find an alarm taken back in between.
+    // Reset and set together: another scrape must not find an alarm gone.
     refused.reset()
     for (const { dialect, appId } of refusals) refused.set({ dialect, app_id: appId }, 1)
     for (const scope of haltScopes) halts.set({ scope }, 0)

@@ -69,7 +69,7 @@ export async function holdTestBroker(url: string): Promise<TestBrokerBooks | und
     application_name: 'service-test-broker',
     connectionTimeoutMillis: CONNECT_MS,
     query_timeout: STATEMENT_MS,
-    // A statement that nobody waits for any more would go on, and hold the books.
+    // A statement that nobody waits for would continue, and keep the books locked.
     statement_timeout: STATEMENT_MS,
     keepAlive: true
   })
@@ -156,7 +156,7 @@ function openBooks(
 
   function flush(): void {
     writing ??= write()
-      // What was not written never happened: nobody was notified of it, and the broker ends.
+      // What was not written counts as never happened: nobody was notified of it, and the broker ends.
       .catch((error: Error) => {
         waiting = []
         held.length = 0

@@ -1,5 +1,4 @@
-// Changing the key that seals the broker tokens, while everything runs: accounts are sealed anew in small
-// steps, and whatever was done stays done when it is interrupted.
+// Re-encrypts stored broker tokens under a new key while everything runs, in small steps; what is done stays done when it is interrupted.
 
 import { type Db, rows } from '../postgres/connection.ts'
 import { resealToken } from '../traders/accounts.ts'
@@ -49,9 +48,9 @@ interface FoundTokens {
 }
 
 export interface Step {
-  /** Sealed anew. */
+  /** Encrypted under the new key. */
   resealed: number
-  /** Left alone: an exchange brought a newer token meanwhile, sealed with its own key. */
+  /** Left as they are: meanwhile an exchange stored a newer token under its own key. */
   overtaken: number
   /** Cannot be opened under the key they name; they stay as they are. */
   unreadable: string[]

@@ -1,4 +1,4 @@
-// What waits, by its owner. Owners take turns, so that one of whom much waits does not delay another of whom little does.
+// A queue with one lane for each owner. Owners take turns, so that one with many items does not delay one with few.
 
 export class Turns<Item> {
   // Owners in the order of their turns, each with its items in theirs.

@@ -78,7 +78,7 @@ export function batch<Item, Value>(
     })
 }
 
-/** `count` of the items, of which there are more, one of each owner by turns; those of one owner in their order. */
+/** Chooses `count` of the items, round-robin among owners; items of one owner stay in their order. */
 function byTurns<Item>(items: Item[], ownerOf: (item: Item) => string, count: number): Item[] {
   const turns = new Turns<Item>()
   for (const item of items) turns.add(ownerOf(item), item)

@@ -60,7 +60,7 @@ const MEANING = {
   transform_null_equals: 'off'
 }
 
-/** Warnings arrive: PostgreSQL reports with one alone that it acknowledges a commit without its standby. */
+/** Warnings must arrive: PostgreSQL reports only by a warning that it acknowledges a commit without its standby. */
 const WITH_WARNINGS = { client_min_messages: 'warning' }
 
 /** What a connection that writes what must last has in force, as PostgreSQL shows it. */
@@ -74,7 +74,8 @@ export const DEPENDABLE = Object.entries({ ...DEPENDED_ON, ...WITH_WARNINGS })
   .map(([name, value]) => `-c ${name}=${value.replaceAll(' ', '\\ ')}`)
   .join(' ')
 
-// What the driver would take from an address before what we set: an address decides where to connect, not how long a statement may take.
+// Settings that the driver would take from the address instead of ours: an address decides where to connect, not how long a
+// statement may take.
 const SETTINGS_OF_OURS = [
   'application_name',
   'client_encoding',
@@ -87,8 +88,8 @@ const SETTINGS_OF_OURS = [
 ]
 
 /**
- * Address and `options` of a connection. The driver would take the options of an address instead of ours: here ours come last, and
- * hold. A connection of ours is never ended for being idle: one that listens or holds a lock is.
+ * Address and `options` of a connection. The driver would prefer options in the address: here ours come last, and win. Our
+ * connections never end for being idle, as those that listen or hold a lock are idle.
  */
 export function sessionAt(url: string, ours: string): { connectionString: string; options: string } {
   const [place = '', query = ''] = url.split(/\?(.*)/s)
@@ -119,7 +120,7 @@ function breakOnLostReplication(client: pg.Client): void {
     if (notice.routine !== REPLICATION_WAIT) return
     const { connection } = client as unknown as { connection: NodeJS.EventEmitter & { stream: Socket } }
     const message = 'The commit was acknowledged without its standby: its outcome is unknown.'
-    // As when the server breaks off: the statement under way fails before its acknowledgement is read, and all after it.
+    // As if the server had closed the connection: the statement under way fails before its acknowledgement is read, and so do all after it.
     connection.emit('error', Object.assign(new Error(message), { code: 'SYNC_REPLICATION_CANCELED', cause: notice }))
     connection.stream.destroy()
   })
@@ -214,8 +215,8 @@ export const listing = (...names: string[]): string =>
 const joined = new WeakMap<TemplateStringsArray, { parts: string[]; text: string }>()
 
 /**
- * A statement built of parts that are mostly the same as at the last call: then the same string is returned, which
- * saves joining it and hashing its whole length again.
+ * A statement built of parts that are usually the same as at the last call: then the same string is returned, which saves joining
+ * it and hashing its whole length again.
  */
 export function sql(strings: TemplateStringsArray, ...parts: string[]): string {
   const last = joined.get(strings)

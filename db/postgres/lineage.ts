@@ -18,7 +18,7 @@ export const installationIdentity = `(select system_identifier::text from pg_con
 
 const latest = `select identity, table_identity, generation from database_lineage order by generation desc limit 1`
 
-// A process of a version before the column notes none; it is filled in by `keepLineage`.
+// A process of a version without this column stores none; `keepLineage` fills it in.
 const isAnother = `(identity <> ${databaseIdentity} or table_identity <> ${tableIdentity})`
 
 /** The generation of the history that was noted last, as a query with no row where this database is on another one. No order is claimed then. */
@@ -34,8 +34,8 @@ export async function readClock(db: Db): Promise<{ nowMs: number; generation: nu
 }
 
 /**
- * Whether this database is a copy of the one whose history was noted last: on another server, or other tables. A dump that was restored
- * is one until a worker has noted it; a failover and a restore of files are none. Its origin may be in use.
+ * Whether this database is a copy of the one whose history was noted last: its server or its tables are others. A restored dump
+ * is a copy until a worker has noted it; a failover or a restore of files is not. The origin of a copy may be in use.
  */
 export async function isCopy(db: Db): Promise<boolean> {
   const [found] = await rows<{ copy: boolean }>(
@@ -81,7 +81,7 @@ export async function noteLineage(db: Db, seen = 0): Promise<Date | undefined> {
   })
 }
 
-/** Records that the noted history goes on, so that a later change knows up to when it is certain. */
+/** Records that the noted history continues, so that a later change knows up to which moment it is certain. */
 export async function keepLineage(db: Db): Promise<void> {
   await rows(
     db,

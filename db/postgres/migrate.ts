@@ -50,7 +50,7 @@ export async function migrate(url: string): Promise<string[]> {
     const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
     try {
       const status = await migrationStatus(db)
-      // Made again in another schema, they would know none of the orders.
+      // Created again in another schema, the tables would be empty.
       if (status.elsewhere !== undefined) refuseSchema(status)
       if (status.newer.length > 0) {
         // The newer version has made what there is to make, and declared the queues its way.

@@ -121,12 +121,12 @@ export async function migrationStatus(db: Db): Promise<MigrationStatus> {
   }
 }
 
-/** How the name of a migration ends that the version before cannot work with. */
+/** The name of a migration that the previous version cannot work with ends so. */
 const BREAKING = '_breaking'
 
 /**
- * Throws ConfigError where this version cannot work with the schema. It can with one of a newer version, since migrations run while
- * the version before serves: a process that has to start again in the middle of an upgrade must not stay away.
+ * Throws ConfigError where this version cannot work with the schema. It works with the schema of a newer version, since
+ * migrations run while the previous version serves: a process that has to restart in the middle of an upgrade must be able to.
  */
 export function refuseSchema({ pending, newer, elsewhere }: MigrationStatus): void {
   if (elsewhere !== undefined)

@@ -65,7 +65,7 @@ export function openReads({ db, url, waitMs, pool, log }: ReadsOptions): Reads {
   async function begin(): Promise<Knex.Transaction> {
     const deadline = performance.now() + waitMs
     const beginning = standby.transaction(undefined, { readOnly: true })
-    // Whoever gave up waiting leaves a transaction that ends here.
+    // A reader that gave up leaves a transaction, which is rolled back here.
     const abandon = () => void beginning.then(trx => trx.rollback()).catch(() => {})
     try {
       const trx = await within(waitMs, beginning)
@@ -89,7 +89,7 @@ export function openReads({ db, url, waitMs, pool, log }: ReadsOptions): Reads {
   function failed(error: Unserved): void {
     countReplicaRead(error.reason)
     trouble = `DATABASE_READ_URL: ${error.message}; the primary serves its reads`
-    // Reads that were under way together fail together, and count once.
+    // Reads that ran at the same time fail together and count as one failure.
     if (failures > 0 && performance.now() < restUntil) return
     restUntil = performance.now() + backOff(failures, REST)
     failures += 1
@@ -192,7 +192,7 @@ async function readStandby(standby: Db, { lsn, epoch, requestedAt }: ReplicaPosi
     { lsn, epoch }
   )
   const row = found as StandbyRow
-  // Of what it is ahead, the time between the two readings may be all.
+  // The clock may seem ahead by up to the time between the two readings.
   const betweenSeconds = (performance.now() - requestedAt) / 1000
   return { ...row, ahead: row.ahead < 0 ? row.ahead : Math.max(0, row.ahead - betweenSeconds) }
 }

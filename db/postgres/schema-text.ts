@@ -1,5 +1,5 @@
-// The schema as a text: the result of all migrations, for readers. Written to db/schema.sql by `make schema`;
-// test/platform/schema.test.ts holds the file against a database that was just migrated.
+// The schema as text, for readers: the result of all migrations. `make schema` writes it to db/schema.sql;
+// test/platform/schema.test.ts compares the file with a freshly migrated database.
 import { fileURLToPath } from 'node:url'
 import { type Db, rows } from './connection.ts'
 

@@ -34,7 +34,7 @@ export async function analyseGrown(db: Db): Promise<string[]> {
         and (s.pages >= 2 * c.relpages or pg_stat_get_live_tuples(c.oid) > 2 * c.reltuples + :more)`,
     { tables: Object.keys(tables), least: MIN_PAGES, most: MAX_PAGES, more: MIN_ROWS }
   )
-  // Of several workers one is enough.
+  // Several workers may do this at once; one analysis is enough.
   for (const { name } of grown) await db.raw(`analyze (skip_locked) ${name} ${tables[name]}`)
   return grown.map(({ name }) => name)
 }

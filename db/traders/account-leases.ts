@@ -1,6 +1,6 @@
-// Which worker serves a broker account: its orders, closes and broker requests, so that one process counts the account's
-// calls and holds its connection. The row names the worker; it holds as long as that worker's lease in `followers` does.
-// Nothing may rely on it for safety: two workers may believe that they serve an account, and the order's row decides.
+// Which worker serves a broker account (its orders, closes and broker requests), so that one process counts the account's calls
+// and holds its connection. The row names the worker, and is valid as long as that worker's lease in `lease_holders`. Nothing may
+// rely on it for safety: two workers may believe that they serve an account, and the order's row decides.
 import { createHash } from 'node:crypto'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
 
@@ -101,7 +101,7 @@ export async function evenOut(
   const excess = own - share
   const rooms = living.filter(({ name, accounts }) => name !== worker && accounts < share)
   if (rooms.length === 0) return []
-  // From a random one on, so that several that give at once do not all fill the same one.
+  // Starts at a random worker, so that several that give at once do not all fill the same one.
   rooms.push(...rooms.splice(0, Math.floor(Math.random() * rooms.length)))
   return rows<{ accountId: string; worker: string }>(
     db,

@@ -24,7 +24,7 @@ export interface AccountRecord {
   connectedAt: Date
 }
 
-/** The columns of an account, of `broker_accounts a`. A process of the version before gives no reason of a rejection. */
+/** The columns of an account, of `broker_accounts a`. A process of the previous version stores no reason for a rejection. */
 const columns = `a.id, a.partner_id as "partnerId", a.trader_id as "traderId", a.account_id as "accountId", a.account_mode as "accountMode",
   a.currency, a.status, case when a.status = 'REJECTED' then coalesce(a.rejected_reason, 'TOKEN_REFUSED') end as "rejectedReason",
   a.proven_version is not distinct from a.token_version as proven, a.connected_at as "connectedAt"`
@@ -38,7 +38,7 @@ const RETRIES = { firstMs: 1000, mostMs: 60_000 }
 const REFUSALS_OF_PARTNER = 30
 const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
                             then extract(epoch from a.refused_at - clock_timestamp() + ${backOffInSql(`a.refusals - ${FREE_REFUSALS + 1}`, RETRIES)}) end`
-// The oldest of so many refusals of the last minute has to be a minute old.
+// A partner may try again once the refusal this many back is a minute old.
 const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
                          where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'
                          order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
@@ -307,8 +307,8 @@ export async function markProven(
 }
 
 /**
- * Gives the refused tokens of a partner another chance, and proves all of them anew: its dialect has changed. Those of erased
- * traders are none any more.
+ * Gives the refused tokens of a partner another chance and has all its tokens proven again: its dialect has changed. Tokens of
+ * erased traders are left out.
  */
 export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
   await rows(

@@ -5,13 +5,13 @@
 import { BEHIND, reachesTooFar } from '../analytics/late.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-// From the day on that this is so, nothing is read that was added up, until it is taken back.
+// Once this is true, stored days are not read until they are recomputed.
 const REACHES_TOO_FAR = reachesTooFar('until')
 const LAST_DAY = `((now() - ${BEHIND}) at time zone 'UTC')::date`
 // A first addition, or one after a long pause, goes on by this much at a time, and a statement takes so many late entries.
 const STEP_SECONDS = 86_400
 const LATE_DAYS = 256
-/** Kept: the longest window read, and the day it begins in. */
+/** Days that are kept: the longest window read, and the day in which it begins. */
 const KEPT_DAYS = 31
 
 // `offset 0` keeps each lookup a walk along the index from bound to bound: joined freely, all orders were read.

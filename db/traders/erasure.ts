@@ -52,7 +52,7 @@ async function listObstacles(db: Db, { traderId, partnerId, externalId }: Subjec
   const payable = isLess('0', payableUsd) ? [`${payableUsd} USD are available`] : []
   const held = isLess('0', heldUsd) ? [`${heldUsd} USD held`] : []
   return [
-    ...(orders > 0 ? [`${orders} orders are not at their end: close them, or wait`] : []),
+    ...(orders > 0 ? [`${orders} orders are not final: close them, or wait`] : []),
     ...(payable.length + held.length > 0 ? [`earnings of ${[...payable, ...held].join(' and ')}: pay them out`] : []),
     ...(bots > 0 ? [`${bots} bots are published: retire them`] : []),
     ...(sold > 0 ? [`${sold} subscriptions to its bots run: they end first`] : []),

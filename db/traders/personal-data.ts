@@ -26,7 +26,7 @@ const kept = (...columns: string[]): Record<string, ColumnDecision> =>
 const ofTrader = 'trader_id = :traderId'
 const ofParty = 'party_id = :traderId'
 const byName = 'partner_id = :partnerId and trader_external_id = :externalId'
-/** Of live orders: also by the name, which their index has; they have had it all along, as only erasing changes it. */
+/** Live orders of the trader. The condition by name is for the index; only erasing changes a name. */
 export const liveOrdersOf = `${byName} and ${ofTrader}`
 const inEvents = 'partner_id = :partnerId and trader = :externalId'
 const accountsOf = 'account_id in (select account_id from broker_accounts where trader_id = :traderId)'
@@ -84,7 +84,7 @@ export const personalData: Record<string, TableDecision> = {
       prove_at: 'blank'
     },
     secret: ['token_key_id', 'token_sealed', 'refresh_key_id', 'refresh_sealed', 'refresh_digest'],
-    why: 'The tokens go. The account id stays, as in the orders: without it they cannot be held against the broker’s books.'
+    why: 'The tokens go. The account id stays, as in the orders: without it they cannot be compared with the broker’s books.'
   },
   sessions: { rows: ofTrader, becomes: 'delete', secret: ['hash'], why: 'Credentials.' },
   password_resets: { rows: ofTrader, becomes: 'delete', secret: ['hash'], why: 'Credentials.' },
@@ -184,7 +184,7 @@ export const personalData: Record<string, TableDecision> = {
     becomes: 'expires',
     why: 'Names the trader in packed rows, of which an export has its entries; gone after REQUEST_DAYS.'
   },
-  requests: { rows: null, becomes: 'expires', why: 'The same in the form of the version before, copied there.' },
+  requests: { rows: null, becomes: 'expires', why: 'The same in the form of the previous version, copied there.' },
   idempotency_keys: { rows: null, becomes: 'expires', why: 'Sealed responses, not found by trader; gone after a day.' },
   broker_requests: { rows: null, becomes: 'expires', why: 'Gone within minutes.' },
   test_broker_entries: {
@@ -195,7 +195,7 @@ export const personalData: Record<string, TableDecision> = {
   webhook_attempts: {
     rows: null,
     becomes: 'expires',
-    why: 'What the partner’s server said. What was sent to it is with the partner, which has to be notified.'
+    why: 'What the partner’s server returned. What was sent to it is with the partner, which has to be notified.'
   }
 }
 

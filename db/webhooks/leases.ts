@@ -33,10 +33,10 @@ const DAY_ZERO = `date '1970-01-01'`
 const ms = (interval: string) => `(extract(epoch from ${interval}) * 1000)::float8`
 
 const ALIVE = `exists (select 1 from webhook_senders s where s.worker = e.worker and s.lease_until > clock_timestamp())`
-// What no one may read is not sent, either: it is when the partner is in good standing again.
+// A partner that may not read its events gets none sent; they are sent when it is in good standing again.
 const IN_STANDING = `exists (select 1 from partners p where p.id = e.partner_id and p.suspended_at is null and p.plan_active)`
 
-// Nothing is tried while the partner is not in good standing, so that time is not one of failures.
+// Time without good standing does not count as time of failures, since nothing is tried then.
 const FAILING_SINCE = `greatest(e.failing_since, (select p.active_since from partners p where p.id = e.partner_id))`
 
 /** Renews the worker's lease. */

@@ -301,7 +301,7 @@ archive('drops no month whose sums an order may change that is not at its end', 
   const drop = () => run('drop', '--before', monthOf(next), '--directory', place, '--yes', '--json')
   const refused = await drop()
   assert.is(refused.exitCode, 1)
-  assert.match(refused.stderr, new RegExp(`^1 orders that are not at their end .* the last order of ${month} ended`))
+  assert.match(refused.stderr, new RegExp(`^1 orders that are not final .* the last order of ${month} ended`))
   await db('orders').where({ id: running }).update({ phase: 'closed', pnl: 1, closed_at: new Date() })
   const { exitCode, stderr, json } = await drop()
   assert.equal([exitCode, json?.data[0].orders], [0, 1], stderr)

@@ -209,7 +209,7 @@ erasing('refuses while an order, a bot or money is under way, and changes nothin
   const bot = await makeBot(partner, {}, anna.as.headers)
   const refused = await erase(anna.traderId)
   assert.is(refused.exitCode, 1)
-  assert.match(refused.stderr, /^CONFLICT: .* 1 orders are not at their end.*; 1 bots are published/)
+  assert.match(refused.stderr, /^CONFLICT: .* 1 orders are not final.*; 1 bots are published/)
   assert.is((await partner.call(getTraderMe, anna.as)).status, 200)
   assert.ok((await tablesWith(anna.word)).includes('traders'))
   await db('orders')

@@ -1,7 +1,7 @@
 // Closing copies when the leader's contract was closed: first each copy is marked, in bounded parts, then whatever is
 // open and marked is sold, until the broker shows it closed.
 
-import { takeToClose, wishToClose } from '../../db/copy/closing.ts'
+import { requestClosing, takeToClose } from '../../db/copy/closing.ts'
 import { lockForClosing } from '../../db/copy/fanout.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { WORK } from '../../db/platform/bus.ts'
@@ -28,7 +28,7 @@ export async function markCopies(services: WorkerServices): Promise<number> {
       if (!job) return
       const { orderId, after = '' } = job.data
       await lockForClosing(trx, orderId)
-      const { failed, last } = await wishToClose(trx, { orderId, after, limit: PART })
+      const { failed, last } = await requestClosing(trx, { orderId, after, limit: PART })
       if (last !== undefined) await queue.enqueue(trx, 'copy.close', [{ orderId, after: last }])
       await queue.complete(trx, 'copy.close', [job])
       if (failed.length > 0)
