@@ -10,7 +10,7 @@ import { lacksPartition } from '../db/postgres/day-partitions.ts'
 import { sleep } from './platform/clock.ts'
 import type { WorkerServices } from './services.ts'
 
-// From so many events in a run on, the next waits a little: an event costs 200 microseconds alone and 10 in a group of 50.
+// Runs that move this many events or more are followed by a short wait: an event costs 200 microseconds alone and 10 in a group of 50.
 const GROUP_FROM = 4
 const GROUP_MS = 10
 

@@ -1,5 +1,5 @@
-// What is deleted by its age, as the workers' clock starts it. Each kind by itself: one that fails keeps none of the others for longer
-// than they may be kept.
+// Deletes rows by their age, as the workers' clock starts it. The steps are independent: when one fails, the others still delete
+// what may not be kept longer.
 import { failStaleDeployments } from '../db/community/templates.ts'
 import { deleteOldTickets } from '../db/events/tickets.ts'
 import { deleteOldTickWants } from '../db/events/ticks.ts'

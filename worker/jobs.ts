@@ -64,7 +64,7 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
   // Receivers refuse what was signed minutes ago, or in the future.
   const webhooks = await startWebhooks({ ...services, clock: databaseClock.correcting(services.clock) })
   const ticks = openTicks(services)
-  // Before an order can name this worker: one that has no lease is taken for gone.
+  // Before any order can name this worker: a worker without a lease counts as gone.
   await settling.renew()
   await acceptAccounts(db, worker)
 
@@ -99,12 +99,12 @@ export async function startWork(services: WorkerServices): Promise<RunningWorker
       placing.stop()
       ignorePassedOn()
       await giveUpAccounts(services)
-      // The lease holds until all that is under way has ended: without it other workers take these orders over.
+      // The lease is kept until all that is under way has ended: without it other workers would take these orders over.
       const { lease, ...others } = loops
       await stopLoops(Object.values(others))
       await ticks.stop().catch((error: unknown) => log.warn({ err: error }, 'the lease of ticks could not be released'))
       await Promise.all([proving.drain(), placing.drain(), brokerRequests.drain(), webhooks.stop()])
-      // What was under way may have taken some again.
+      // Work under way may have taken some accounts again.
       await giveUpAccounts(services)
       await lease.stop()
       await settling.release()
@@ -116,7 +116,7 @@ async function stopLoops(loops: WorkerLoops[keyof WorkerLoops][]): Promise<void>
   await Promise.all(loops.map(loop => loop.stop()))
 }
 
-/** Wakes the loops by hints to all workers; returns what ends it. */
+/** Wakes the loops by hints to all workers; returns a function that ends it. */
 async function listenForHints(
   services: WorkerServices,
   { placing }: WorkerParts,
@@ -127,7 +127,7 @@ async function listenForHints(
   let auditing = false
   return bus.listen(WORK, ({ topic, id }) => {
     byTopic.get(topic)?.wake()
-    // A worker that stops has given up this account, of which orders wait.
+    // A worker that stops has given up this account, which has orders waiting.
     if (topic === 'claim') placing.claimNow(id)
     if (topic !== 'orders.audit' || auditing) return
     auditing = true
@@ -139,7 +139,7 @@ async function listenForHints(
   })
 }
 
-/** Takes on what other workers took from the queue for accounts that this one serves; returns what ends it. */
+/** Handles what other workers took from the queue for accounts that this one serves; returns a function that ends it. */
 async function listenForPassedOn(
   { bus, worker }: WorkerServices,
   { placing, brokerRequests }: WorkerParts
@@ -150,7 +150,7 @@ async function listenForPassedOn(
   })
 }
 
-// Scheduled jobs are looked for by themselves so often; they are woken within seconds of falling due (loops.ts).
+// Scheduled jobs are woken within seconds of falling due (loops.ts); this is the interval of their own polling.
 const SCHEDULED_POLL_SECONDS = 60
 
 function openScheduled(services: WorkerServices): WorkerParts['scheduled'] & { start(): Promise<void> } {

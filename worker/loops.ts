@@ -26,7 +26,7 @@ import { renderDeployments } from './sites/templates.ts'
 import { TICKS_MS, type TickForwarding } from './ticks.ts'
 import type { Webhooks } from './webhooks/run.ts'
 
-// Hints wake the loops of queues; the clock is for hints that were lost.
+// Hints wake the loops of queues; polling finds work whose hint was lost.
 const QUEUE_POLL_MS = 2000
 // Queues with little work: one statement for all looks which have any, and their loops look into them so often by themselves. To plan
 // the statement that takes copies, or accounts to be proven, costs milliseconds on each connection of a worker that starts.
@@ -40,11 +40,11 @@ const QUIET_QUEUES = [
   'template.deploy'
 ] as const
 const QUIET_POLL_MS = 60_000
-// How often a worker checks whether it serves more accounts than others, or some in vain.
+// How often a worker checks whether it serves more accounts than others, and whether it serves accounts without use.
 const EVEN_OUT_MS = 10_000
 // Tokens are renewed minutes ahead.
 const RENEWAL_MS = 5000
-// Where more contracts than this were taken over in one go, more are sought at once.
+// When more contracts than this were taken over in one go, the next take-over follows at once.
 const TAKEN_AGAIN = 50
 
 /** The parts of a worker that keep state, on which its loops work. */
@@ -70,9 +70,9 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
   const { db, queue, log } = services
   const polled = (round: () => Promise<boolean>) => ({ everyMs: QUEUE_POLL_MS, round })
   const quiet = (round: () => Promise<boolean>) => ({ everyMs: QUIET_POLL_MS, round })
-  // None of these waits for the one before it: its broker may not respond.
+  // Loops do not wait for this work: a broker may not respond.
   const selling = new SeparateWork(SOLD_AT_ONCE, log, wasFull => wasFull && loops['copy.sell'].wake())
-  // A leader may have changed its limits once more meanwhile.
+  // A leader may have changed its limits again meanwhile.
   const setting = new SeparateWork(SET_AT_ONCE, log, () => loops['copy.limits.set'].wake())
   const renewals = new Renewals(services)
   const checking = new SeparateWork(CHECKED_AT_ONCE, log, wasFull => wasFull && loops.doubts.wake())
@@ -151,7 +151,7 @@ async function sweep(services: WorkerServices, { placing, proving, databaseClock
   return false
 }
 
-/** The database failed over, was restored, or is back where it was before: until that is noted nothing is claimed. */
+/** The database failed over, was restored, or is back on an earlier history: nothing is claimed until that is noted. */
 async function noteChange({ db, log }: WorkerServices, seen: number): Promise<void> {
   const goodUntil = await noteLineage(db, seen)
   if (goodUntil)

@@ -1,6 +1,6 @@
-// Live prices from the broker to the api processes, over the bus. One worker forwards the ticks of a dialect, under a short lease;
-// when it is gone another one takes over within seconds. Each message carries the lease's term, so that what a worker sends
-// that was frozen meanwhile is ignored.
+// Live prices from the broker to the api processes, over the bus. One worker forwards the ticks of a dialect, under a short
+// lease; when it is gone another one takes over within seconds. Each message has the lease's term, so that messages of a worker
+// that was frozen are ignored.
 import { setTimeout as delay } from 'node:timers/promises'
 import {
   leaseTicks,

@@ -5,13 +5,13 @@ import type { WorkerServices } from './services.ts'
 
 // Well before the job expires: the next one goes on where this one stopped.
 const LIMIT_MS = 300_000
-// Steps of 21 s; what takes too long even so is not a matter of how much there is.
+// Steps of 21 s: a statement that takes too long even so is not slow because of the amount of data.
 const MAX_HALVINGS = 12
 
 /**
- * What adds up until nothing is left. Steps are halved as often as a statement takes too long, also for the jobs to
- * come: after a long pause a day may have more orders than can be added up in one statement. Once nothing is left a
- * step is what closed in a minute, and they are as they were.
+ * What adds up until nothing is left. When a statement takes too long, steps are halved, also for the jobs to come: after a long
+ * pause a day may have more orders than one statement can add up. Once nothing is left, a step is what closed in a minute, and
+ * steps get their full length again.
  */
 export function openAddingUp(
   addUp: (db: Db, options: { halvings: number }) => Promise<boolean> = addUpTraderDays

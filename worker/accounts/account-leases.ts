@@ -11,10 +11,10 @@ import type { Settling } from '../orders/settle.ts'
 import { sleep } from '../platform/clock.ts'
 import type { WorkerServices } from '../services.ts'
 
-// In steps: a worker that has just started takes seconds to open 40 connections at once, and all its orders wait meanwhile.
+// Few at a time: a worker that has just started takes seconds to open 40 connections at once, while all its orders wait.
 const GIVEN_AT_ONCE = 8
 const GIVE_AGAIN_MS = 500
-// An account without a session for so long has no worker any more.
+// An account without a session for this long is served by no worker any more.
 const ACCOUNT_IDLE_MS = 5 * 60_000
 
 type GivingServices = Pick<WorkerServices, 'db' | 'bus' | 'log' | 'worker' | 'clock'> & {
@@ -22,7 +22,7 @@ type GivingServices = Pick<WorkerServices, 'db' | 'bus' | 'log' | 'worker' | 'cl
 }
 type GivingSettling = Pick<Settling, 'busyAccounts' | 'leave'>
 
-/** Gives accounts to workers that serve fewer, step by step, and those up that are not in use, or that others took over meanwhile. */
+/** Gives accounts to workers that serve fewer, step by step; gives up those that are not in use, or that others have taken over. */
 export async function giveAwayAccounts(services: GivingServices, settling: GivingSettling): Promise<void> {
   while ((await giveSome(services, settling)) > 0) await sleep(services.clock, GIVE_AGAIN_MS)
 }
@@ -33,8 +33,9 @@ async function giveSome({ db, brokers, bus, log, worker }: GivingServices, settl
   const given = await evenOut(db, { worker, busy, limit: GIVEN_AT_ONCE })
   const inUse = brokers.accounts()
   const idle = await releaseIdle(db, { worker, inUse, idleMs: ACCOUNT_IDLE_MS })
-  // This process was frozen or without the database for longer than its lease: until then such an account has two connections, and
-  // its worker allows for what this one might spend of its quotas, also where the connection is closed already.
+  // This process was frozen, or without the database, for longer than its lease, and others took the accounts over. Until this one
+  // gives them up they have two connections, and their new worker allows for what this one may spend of their quotas, even where
+  // the connection is closed already.
   const settlingHere = new Set(busy)
   const quiet = [...new Set([...inUse, ...brokers.counted()])].filter(accountId => !settlingHere.has(accountId))
   const lost = await listServedByOthers(db, { worker, accountIds: quiet })
@@ -43,7 +44,7 @@ async function giveSome({ db, brokers, bus, log, worker }: GivingServices, settl
   log.info({ given: given.length, idle: idle.length, lost: lost.length }, 'gave accounts away')
   await settling.leave(left)
   await brokers.leave(left)
-  // What is queued there is claimed at once.
+  // The new worker claims what is queued there at once.
   for (const { accountId, worker: other } of given) bus.publish(channelOf(other), 'claim', accountId)
   return given.length
 }

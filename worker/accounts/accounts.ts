@@ -1,4 +1,4 @@
-// A broker account's session: the token is opened here, for one use, and a refusal of it is remembered.
+// A broker account's session: the token is decrypted here, for one use, and a refusal of it is stored.
 import {
   type AccountRef,
   findSealedToken,
@@ -17,9 +17,9 @@ import type { WorkerServices } from '../services.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
 
 /**
- * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the account becomes
- * REJECTED, unless a newer token came meanwhile. `anew` tries the stored token even where a connection is open;
- * `leisurely` opens one after all others.
+ * The account's session at the broker. Rejects with BrokerError; when the broker refuses the token the account becomes REJECTED,
+ * unless a newer token was stored meanwhile. `anew` authorises with the stored token even where a connection is open; `leisurely`
+ * lets all other openings go first.
  */
 export async function openSession(
   { db, vault, brokers, log }: Pick<WorkerServices, 'db' | 'vault' | 'brokers' | 'log'>,
@@ -31,7 +31,7 @@ export async function openSession(
     const requested: BrokerAccount = {
       accountId: account.accountId,
       appId: account.appId,
-      // Live sessions are shared only within the row whose token opened them.
+      // Sessions are shared only between uses of the row whose token opened them.
       credentialId: account.accountRowId,
       leisurely,
       async token() {
@@ -65,7 +65,7 @@ export async function openSession(
   }
 }
 
-/** A refused token whose end has passed was refused for that. */
+/** A token that is refused after its expiry is refused for that reason. */
 function reasonOf({ reason }: Pick<BrokerError, 'reason'>, { expired }: Pick<StoredToken, 'expired'>): RejectedReason {
   const known = reason ?? 'TOKEN_REFUSED'
   return known === 'TOKEN_REFUSED' && expired ? 'TOKEN_EXPIRED' : known

@@ -30,9 +30,9 @@ const AT_ONCE = 8
 // What is read of each list in one turn; a page is as long as the broker allows.
 const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
-// The broker's clock, which has whole seconds, may differ from ours by this.
+// The broker's clock has whole seconds and may differ from ours by this.
 const SLACK_MS = 5000
-// How long the settlement of a contract that the broker has closed may be under way.
+// How long the settlement of a contract that is closed at the broker may take here.
 const SETTLING_MS = 120_000
 
 export interface ReconciliationSummary {
@@ -63,7 +63,7 @@ export async function reconcileAccounts(
     behind: 0
   }
   await resolveSettledBreaks(services.db)
-  // Applications whose broker is down: each of their accounts would only wait for its time-out.
+  // Applications whose broker cannot be reached: each of their accounts would only wait for its time-out.
   const down = new Set<string>()
   const due = await takeDueAccounts(services.db, {
     everyMinutes,
@@ -94,7 +94,7 @@ export async function reconcileAccounts(
         else summary.unsettled += 1
         if (await insertBreak(services.db, difference)) services.log.error({ ...difference }, 'the books differ')
       }
-      // However long the doubt lasts, the period it covered is compared after it.
+      // An account with an order in doubt is compared again later, from the same point.
       if (!undecided) await markCompared(services.db, account, until)
     } catch (error) {
       summary.unreachable += 1
@@ -102,7 +102,7 @@ export async function reconcileAccounts(
       if (!(await isReachable(services, account))) down.add(application)
     }
   }
-  // One account of each application first, which finds out whether its broker can be reached.
+  // One account of each application first: it shows whether the broker can be reached.
   const applications = new Set<string>()
   const first = due.filter(({ dialect, appId }) => {
     const application = `${dialect} ${appId}`
@@ -110,7 +110,7 @@ export async function reconcileAccounts(
   })
   for (const wave of [first, due.filter(account => !first.includes(account))]) {
     const waiting = wave.values()
-    // Each takes the next account as soon as it is through with one: a slow account holds up no other.
+    // Each runner takes the next account when it has finished one: a slow account delays no other.
     const compareNext = async () => {
       for (const account of waiting) await compareOne(account)
     }
@@ -159,7 +159,7 @@ async function recentContracts(
   }
 }
 
-/** The pages of a list. What is bought meanwhile comes in front: it may show a row twice, and hides none. */
+/** The pages of a list. Purchases made meanwhile are added in front: a row may appear twice, none is missed. */
 async function readPages(
   { pageRows, pages }: { pageRows: number; pages: number },
   read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>
@@ -174,16 +174,16 @@ async function readPages(
 }
 
 /**
- * How many seconds from `from` on may be read whole, where the newest purchases up to `end` fill all pages: as long as two
- * thirds of a turn's took in the oldest of these `times`. At most half of all, so that the next guess is a better one,
- * and not too few after a burst.
+ * How many seconds from `from` on can be read in one turn, when the newest purchases up to `end` fill all pages: as long as two
+ * thirds of a turn's rows took at the oldest of `times`. At most half of the period, so that the next estimate is better, and not
+ * too few after a burst.
  */
 function partOf({ from, times, end }: { from: number; times: number[]; end: number }): number {
   const [oldest, later] = [times[0] as number, times[Math.floor((times.length * 2) / 3)] as number]
   return Math.min((end - from) / 2, Math.max(later - oldest, (oldest - from) / 16))
 }
 
-/** The order that the contract may have been bought for: of its terms, and sent not long before; null where there is none. */
+/** The order for which the contract may have been bought: same terms, sent not long before; null where there is none. */
 async function meantBy(services: WorkerServices, { accountRowId }: DueAccount, item: Evidence): Promise<string | null> {
   const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = services.config
   const boughtMs = item.purchaseTime * 1000
@@ -209,10 +209,10 @@ async function compare(
     const about = { accountId: account.accountId, contractId, partnerId: account.partnerId }
     const claim = claims.get(contractId)
     if (!claim) {
-      // Where the broker does not show which application bought, only a purchase we were just making may be ours.
+      // The broker does not show which application bought: only a purchase that we were making at that moment may be ours.
       const meant = item.appId === null ? await meantBy(services, account, item) : null
       if (item.appId === null && meant === null) continue
-      // Bought a moment ago, or in doubt: its order may yet claim it.
+      // Bought a moment ago, or an order of the account is in doubt: the contract may still find its order.
       if (await inDoubt(services.db, account.accountId)) {
         undecided = true
         continue
@@ -248,7 +248,7 @@ async function compare(
   return { differences, undecided }
 }
 
-/** Whether the broker closed the contract minutes ago, and the order is open still. */
+/** Whether the broker closed the contract minutes ago while the order is still open. */
 async function isUnsettled(
   { db }: WorkerServices,
   { accountId, takenAt }: DueAccount,
@@ -257,6 +257,6 @@ async function isUnsettled(
 ): Promise<boolean> {
   if (phase !== 'open' || sellPrice == null || sellTime == null) return false
   if (sellTime * 1000 > takenAt.getTime() - SETTLING_MS) return false
-  // Settled since the orders were read.
+  // It may have been settled since the orders were read.
   return (await claimedContracts(db, accountId, [contractId])).get(contractId)?.phase === 'open'
 }

@@ -22,7 +22,7 @@ type RenewalServices = Pick<WorkerServices, 'db' | 'vault' | 'config' | 'log' | 
 
 export class Renewals {
   readonly #services: RenewalServices
-  /** What was renewed while the database was away: the old refresh tokens may be used up, so that only this process has others. */
+  /** Tokens renewed while the database was away: the old refresh tokens may be used up, and only this process has the new ones. */
   readonly #unsaved = new Map<Renewal, Renewed>()
 
   constructor(services: RenewalServices) {

@@ -1,5 +1,5 @@
 // Reconciliation of markups: reads the broker's report of each application whose partner stored a token for it, day by day, and
-// stores it beside the orders. Every hour, what is due: a day is, once the report of it is final.
+// stores it beside the orders. Runs every hour; a day is due once its report is final.
 import { dueDays, type ReportedApplication, storeReconciliation } from '../../db/analytics/reconciliation.ts'
 import { listReportTokens, rejectReportToken, type UsableReportToken } from '../../db/analytics/report-tokens.ts'
 import { noteRefusal } from '../accounts/applications.ts'

@@ -39,8 +39,9 @@ const wanted = {
 } as const
 
 /**
- * Opens no connection yet. With `records`, quotas hold over all processes that count there. `testBroker` is the one that
- * workers run for test keys, where no other is configured. Throws ConfigError when the default dialect has no broker.
+ * Opens no connection yet. With `records`, quotas are shared with all processes that record their calls. `testBroker` is the
+ * broker that workers run for test keys, used where no other is configured. Throws ConfigError when the default dialect has no
+ * broker.
  */
 export function openBrokers(
   config: Config,
@@ -85,7 +86,7 @@ export function openBrokers(
     async leave(accountIds) {
       await Promise.all([...open.values()].map(broker => broker.leave(accountIds)))
     },
-    // A worker that does without the test broker is as ready as others.
+    // A worker that cannot reach the test broker is ready all the same.
     unreachable: () => [...open].flatMap(([dialect, broker]) => (dialect === 'test' ? [] : broker.unreachable())),
     reach: () => Object.keys(create).flatMap(dialect => (create[dialect] ? reachOf(dialect, open.get(dialect)) : [])),
     seenMarkets: () =>

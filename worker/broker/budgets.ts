@@ -65,7 +65,7 @@ export class Budgets {
     await settleAll(settled.map(([, budget]) => budget))
   }
 
-  /** Lets go of those that are as new and that no connection of `inUse` counts in, once there are many. */
+  /** Removes budgets that are unused and that no connection of `inUse` counts in, once there are many. */
   sweep(inUse: () => Iterable<{ appId: string; spender: string }>): void {
     if (this.#budgets.size <= MAX_BLANK_BUDGETS) return
     const used = new Set(Array.from(inUse(), ({ appId, spender }) => keyOf(appId, spender)))

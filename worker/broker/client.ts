@@ -40,9 +40,9 @@ export interface ClientOptions {
 }
 
 const HANDSHAKES = { least: 64 }
-// Openings under way that only follow contracts, and how long one waits for its turn. Those of hundreds of accounts that a worker
-// takes over would otherwise fill its processor and the broker's queues: an order's opening would end with the last of them, and
-// where they run into their time-out, the broker is taken for unreachable. Where they are quick, more of them are under way.
+// Openings at a time that serve subscriptions to contracts only. When a worker takes over hundreds of accounts, these would fill
+// its processor and the broker's queues: an order's opening would end with the last of them, and with time-outs the broker would
+// be taken for unreachable. While openings are quick, more run at a time.
 const LEISURELY = { least: 8, most: 24 }
 const LEISURELY_WAIT_MS = 60_000
 
@@ -121,12 +121,12 @@ class BrokerClient implements Broker {
     const reporter = reporterOf(access)
     this.#lastAppId = appId
     const budget = this.#budgets.of(appId, reporter)
-    // Never aborted: what must be placed or watched goes before a report.
+    // Never aborted: orders and watched contracts always go before a report.
     const hurry = new AbortController().signal
     try {
       return await this.#dialect.reportMarkup(this.#place({ appId, budget, hurry, onClose: () => {} }), access, day)
     } finally {
-      // The next one is read by whichever worker comes first.
+      // The next report is read by whichever worker takes the job.
       await this.#settle(new Set([reporter])).catch((error: unknown) =>
         this.#options.log.warn({ err: error }, 'the calls of a report could not be recorded')
       )
@@ -160,7 +160,7 @@ class BrokerClient implements Broker {
     return seen.sort((a, b) => b.at - a.at)[0] ?? null
   }
 
-  /** Opens a socket and closes it: any response shows that the broker can be reached. */
+  /** Opens a socket and closes it: any response, a refusal too, shows that the broker can be reached. */
   async #probe(): Promise<void> {
     const { connectTimeoutMs, log } = this.#options
     const url = this.#dialect.probeAddress(this.#lastAppId)
@@ -212,9 +212,9 @@ class BrokerClient implements Broker {
       market.ticks.close()
       entry.reconnecting.close()
     }
-    // Those whose entry was swept while their session was still in use.
+    // Entries that were removed from the list while their session was still in use.
     for (const entry of [...this.#connected]) entry.reconnecting.close()
-    // The next worker that serves these accounts reads what was spent; where that fails, it counts on more.
+    // The next worker of these accounts reads what was spent here; if it is not published, that worker assumes more.
     await Promise.allSettled([this.#budgets.settle(), this.#dialect.settle?.()])
   }
 
@@ -281,7 +281,7 @@ class BrokerClient implements Broker {
       classOf: call => this.#dialect.classOf(call),
       onDown: connection => {
         const entry = entryOf()
-        // One that was left may end while the next is being opened.
+        // A session that was given up may end while the next one is being opened.
         if (entry.reconnecting.current === null && !entry.reconnecting.busy) this.#connected.delete(entry)
         entry.session?.subscriptions.down(connection)
         entry.ticks?.down(connection)
@@ -290,12 +290,12 @@ class BrokerClient implements Broker {
     })
   }
 
-  /** One that an order or another request waits for is opened at once, also when it was waiting for its turn. */
+  /** Opens at once for an order or another request, even if the opening was already waiting for its turn. */
   async #openInTurn(
     entry: ConnectionEntry,
     opening: { appId: string; budget: Budget; onClose: (cause: BrokerError) => void }
   ): Promise<BrokerConnection> {
-    // Market data is waited for.
+    // Callers wait for market data: it is always opened at once.
     if (entry.account === null) return await this.#open(entry, opening)
     const { signal: hurry } = entry.hurry
     return await this.#leisurely.run({ withinMs: LEISURELY_WAIT_MS, hurry }, () => this.#open(entry, opening))
@@ -332,7 +332,7 @@ class BrokerClient implements Broker {
     }
   }
 
-  /** What a dialect opens a connection with that counts as nobody's. */
+  /** What a dialect opens a connection with that counts for no user. */
   #place({
     appId,
     budget,

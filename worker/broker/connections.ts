@@ -17,7 +17,7 @@ export interface ConnectionEntry {
   hurry: AbortController
 }
 
-/** Contracts parked for less keep their connection: they would be back at once. */
+/** A contract that is parked for less keeps its connection, since it would soon be opened again. */
 const MIN_PARK_MS = 20_000
 
 /** Whether nothing is under way over the connection, and nothing is subscribed to. */
@@ -26,10 +26,10 @@ export function isIdle({ reconnecting, session, ticks }: ConnectionEntry): boole
 }
 
 /**
- * Has connections leave by `hangUp` when there are `most` of them: the longest unused ones, a hundredth at once; of the
- * application that has most of them, so that one partner's many accounts do not close the connections of others. Where all are in
- * use, the one whose contracts are parked longest leaves; they are subscribed to again before they end. Throws BrokerError
- * TooManyConnections where none can leave.
+ * Closes connections by `hangUp` when there are `most` of them: the longest unused ones, a hundredth at once, of the application
+ * that has most connections, so that one partner's many accounts do not close those of others. Where all are in use, the one
+ * whose contracts are parked longest is closed; it is opened again before they end. Throws BrokerError TooManyConnections where
+ * none can be closed.
  */
 export function makeRoom(
   among: ReadonlySet<ConnectionEntry>,
@@ -54,7 +54,7 @@ export function makeRoom(
   for (const entry of leaving) if (entry) hangUp(entry)
 }
 
-/** Of connections without a call under way, the one whose contracts are all parked, for the longest time. */
+/** The connection without a call under way whose contracts are all parked, and remain so longest. */
 function longestParked(entries: ConnectionEntry[]): ConnectionEntry | undefined {
   let longest: ConnectionEntry | undefined
   let longestMs = MIN_PARK_MS

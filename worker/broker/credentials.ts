@@ -4,16 +4,16 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { type RejectedReason, rejectionMessages } from '../../schemas/traders/accounts.ts'
 import { type AccountFacts, type BrokerAccount, BrokerError } from './port.ts'
 
-/** The account's token. Rejects with BROKER_DISCONNECTED when there is none or it has not the form of one. */
+/** The account's token. Rejects with BROKER_DISCONNECTED when there is none, or when it is malformed. */
 export async function readToken(account: Pick<BrokerAccount, 'token'>, form: RegExp): Promise<string> {
   let token: string
   try {
     token = await account.token()
   } catch (cause) {
     if (cause instanceof BrokerError) throw cause
-    // There is none, or (far more likely) our own database is away for a moment: that is no refusal of the account.
+    // Either there is none or, far more likely, our own database is away for a moment, which is no refusal of the account.
     const none = cause instanceof ApiError && cause.code === 'BROKER_DISCONNECTED'
-    // Why there is none is for the partner to know.
+    // The reason for which there is none is shown to the partner.
     const message = none ? cause.message : 'The stored token could not be read.'
     throw new BrokerError(none ? 'BROKER_DISCONNECTED' : 'BROKER_UPSTREAM', message, {
       brokerCode: 'TokenUnreadable',

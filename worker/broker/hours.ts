@@ -59,7 +59,7 @@ export class Hours {
 
   #day(now: number, midnight: number): Promise<TradingDay> {
     const today = printDay(now)
-    // Yesterday's table for tomorrow may have changed since.
+    // Yesterday's table of tomorrow may have changed.
     if (today !== this.#readOn) this.#days = new Map()
     if (this.#days.size === 0) {
       this.#readOn = today
@@ -71,7 +71,7 @@ export class Hours {
     const requested = this.#options.tradingDay(day)
     const days = this.#days
     days.set(day, requested)
-    // All waiters get a failure, and the next call tries again.
+    // All waiting callers get the failure, and the next call tries again.
     requested.catch(() => days.delete(day))
     return requested
   }

@@ -4,7 +4,7 @@
 import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 import type { Dialect, Request } from './dialects/dialect.ts'
-import { readDigits, readRates, saysNoRates } from './dialects/exchange.ts'
+import { hasNoRates, readDigits, readRates } from './dialects/exchange.ts'
 import { type Body, bodyOf, decimalOf, integerOf, listOf, numberOf, optionalDecimal } from './dialects/reading.ts'
 import { readTradingDay } from './dialects/trading-times.ts'
 import { Hours, secondsUntil, type TradingDay } from './hours.ts'
@@ -39,7 +39,7 @@ const SYMBOLS_FRESH_MS = 5_000
 const CLOCK_FRESH_MS = 180_000
 // The wall clock is corrected by less than this from one minute to the next unless it is set.
 const CLOCK_STEP_MS = 500
-// At most thirty calls a minute of an application, of 180 that it has.
+// At most thirty of the 180 calls a minute that an application has.
 const RATES_FRESH_MS = 2_000
 const DIGITS_FRESH_MS = 3_600_000
 const LEAST_FRESH_MS = 300_000
@@ -84,14 +84,14 @@ export class MarketData implements Market {
    * few seconds.
    */
   async secondsUntilReopening(asset: string, openings: readonly number[] = []): Promise<number | null> {
-    // Where the broker's clock cannot be had in time, ours has to do.
+    // Where the broker's clock cannot be read in time, ours is used.
     const roughly = () => secondsUntil(openings, this.#options.now() / 1000)
     let timer: NodeJS.Timeout | undefined
     const late = new Promise<number | null>(resolve => {
       timer = setTimeout(() => resolve(roughly()), REOPENING_WITHIN_MS)
     })
     const known = this.#reopening(asset, openings).catch((error: unknown) => {
-      // The refusal is what matters to the caller; when the market opens is an extra.
+      // The caller needs the refusal; the opening time is an addition.
       this.#options.log.warn({ err: error, asset }, 'the opening time of a closed market could not be read')
       return roughly()
     })
@@ -124,7 +124,7 @@ export class MarketData implements Market {
     const [multiplier] = offer.multipliers
     const quoted = multiplier === undefined ? null : await this.#quote(asset, { currency, multiplier, defaultStake })
     const key = `${asset} ${currency}`
-    // While the market is closed there is no quote; the last one is the best there is.
+    // While the market is closed there is no quote, and the last one is used.
     if (quoted !== null && (this.#quoted.size < MAX_QUOTED || this.#quoted.has(key))) this.#quoted.set(key, quoted)
     return { asset, currency, ...offer, ...(this.#quoted.get(key) ?? unquoted), marketOpen, secondsUntilOpen }
   }
@@ -141,7 +141,7 @@ export class MarketData implements Market {
     const key = `${contract.kind} ${what} ${asset} ${currency}`
     const known = this.#least.get(key) ?? null
     const fresh = this.#fresh(known, LEAST_FRESH_MS, () => this.#readLeast(contract))
-    // The one requested last is evicted last.
+    // The entry requested last is evicted last.
     this.#least.delete(key)
     this.#least.set(key, fresh)
     if (this.#least.size > MAX_QUOTED) this.#least.delete(this.#least.keys().next().value as string)
@@ -159,7 +159,7 @@ export class MarketData implements Market {
   }
 
   clockOffset(): Promise<number> {
-    // A wall clock that was set, or a machine that was suspended, makes what was measured before worthless.
+    // Measurements from before a set wall clock or a suspended machine are worthless.
     const wallLeadMs = this.#options.now() - performance.now()
     if (Math.abs(wallLeadMs - this.#offsetLeadMs) > CLOCK_STEP_MS) {
       this.#offset = null
@@ -183,7 +183,7 @@ export class MarketData implements Market {
     }
     const frame = await reconnecting.read('time', { time: 1 }, { beforeSend })
     const halfwayMs = (requestedAt + now()) / 2
-    // The broker sends whole seconds, cut off: on average it is half a second later there.
+    // The broker cuts seconds off: on average its time is half a second later.
     return readResponse(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
   }
 
@@ -192,7 +192,7 @@ export class MarketData implements Market {
     try {
       return readResponse(await this.#options.reconnecting.read('exchange_rates', request), readRates)
     } catch (error) {
-      if (error instanceof BrokerError && saysNoRates(error)) return new Map()
+      if (error instanceof BrokerError && hasNoRates(error)) return new Map()
       throw error
     }
   }
@@ -290,7 +290,7 @@ type Quoted = Pick<MultiplierSpec, 'minStake' | 'maxStake' | 'commissionPct'>
 
 const PRECISE_STAKE = 100
 const USUAL_STAKE = 10
-/** Where the broker gives no limits, 1 has been the least stake it takes. */
+/** Where the broker states no limits, 1 has been the least stake that it accepts. */
 const unquoted: Quoted = { minStake: '1', maxStake: null, commissionPct: null }
 
 function readCandle(value: unknown): Candle {

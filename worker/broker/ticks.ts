@@ -17,7 +17,7 @@ interface TicksOptions {
   pipSizes: ReadonlyMap<string, number>
   /** How long an asset may bring no tick before its subscription is opened again (60 s). */
   silentMs?: number
-  /** How long a subscription stays after its asset is no longer wanted, so that a client that comes and goes costs few calls. */
+  /** How long a subscription is kept after its asset is no longer wanted, so that a client that subscribes again costs few calls. */
   keptMs: number
 }
 
@@ -43,7 +43,7 @@ export class BrokerTicks implements TickStreams {
   readonly #subscriptions = new Map<string, SubscribedTicks>()
   /** Since when a subscribed asset is not wanted, monotonic ms. */
   readonly #unwanted = new Map<string, number>()
-  /** Assets whose last subscription is not ended at the broker yet: another one would be refused. */
+  /** Assets whose last subscription the broker has not ended yet: another one would be refused. */
   readonly #leaving = new Set<string>()
   /** Assets that cannot be subscribed to yet: when to try again, monotonic ms. */
   readonly #later = new Map<string, number>()
@@ -249,7 +249,7 @@ export class BrokerTicks implements TickStreams {
       this.#forget(asset, connection, subscription.stream)
       return false
     }
-    // Known also by a frame of no use: the subscription ends with its connection.
+    // Also for an unusable frame: the subscription ends with its connection.
     const first = subscription.connection === null
     subscription.connection = connection
     if (frame.error !== undefined) {

@@ -9,7 +9,7 @@ import type { WorkerServices } from '../services.ts'
 
 // How long copies wait for the broker's minimums; a quote takes two round trips.
 const WITHIN_MS = 1000
-// Where workers take the jobs of many orders from each other, the next round of the loop goes on.
+// When other workers keep taking the jobs whose minimums were read, the next round of the loop continues after this many.
 const ORDERS = 20
 
 type NameOfJob = 'copy.fanout' | 'copy.limits'

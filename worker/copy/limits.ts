@@ -68,7 +68,7 @@ export async function changeLimitsOfCopies(services: WorkerServices): Promise<bo
     services,
     { name: 'copy.limits', failed: 'the limits of copies could not be changed' },
     async (trx, { data: { orderId, after = '' } }, least) => {
-      // Copying under way reads the old limits: its copies are there afterwards.
+      // Copying under way uses the old limits: wait until its copies are stored.
       await lockForClosing(trx, orderId)
       const leading = await findLeading(trx, orderId)
       const version = leading?.limits_version ?? 0

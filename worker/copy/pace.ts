@@ -1,10 +1,10 @@
-// How fast copies are stored and claimed while orders of traders themselves come. Copies of one order come in thousands and
-// share the database with orders: where the statements that claim orders take longer beside copies than without them, fewer
-// copies a second are begun, until they do not. While no orders come, copies have no pace.
+// How fast copies are stored and claimed while traders place orders themselves. Copies of one order come in thousands and share
+// the database with orders: where the statements that claim orders take longer at the same time as copies than without them,
+// fewer copies a second are begun, until they do not. While no orders come, copies have no limit.
 import type { Clock } from '../platform/clock.ts'
 import { sleep } from '../platform/clock.ts'
 
-// How much longer claims of orders may take beside copies than alone.
+// How much longer claims of orders may take at the same time as copies than alone.
 const SLOWER = 1.5
 const SLACK_MS = 0.5
 // The weight of one claim in the running means.
@@ -21,7 +21,7 @@ const MORE = 1.1
 const BURST = 50
 // Copies go on without a pace this long after the latest order.
 const ORDERS_FOR_MS = 1000
-// A claim so soon after copies were begun is beside them.
+// A claim this soon after copies were begun counts as running at the same time as them.
 const BESIDE_MS = 200
 const LONGEST_WAIT_MS = 200
 

@@ -46,7 +46,7 @@ export function judge(leading: Leading, candidate: CopyCandidate, { least, ttlMs
   const terms = termsFor(leading, candidate, least)
   const limit = new Big(candidate.baseBalance).times(candidate.maxDrawdownPct).div(100)
   if (new Big(candidate.lost).plus(candidate.atRisk).plus(terms.worstCase).gt(limit)) {
-    // Open copies may still win; what is lost already is lost.
+    // Open copies may still win, so only realised losses count.
     const exhausted = new Big(candidate.lost).plus(inAccount(leading, LEAST_STAKE.BINARY)).gt(limit)
     return { decided: decided(exhausted ? 'PAUSED_DRAWDOWN' : 'ACTIVE', 'DRAWDOWN') }
   }

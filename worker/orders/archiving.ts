@@ -1,5 +1,5 @@
-// The move of orders at their end to the archive, as the workers' clock starts it: batch after batch, without pauses while
-// nobody else uses the database, and beside others in short batches with long pauses.
+// Moves final orders to the archive, as the workers' clock starts it: batch after batch, without pauses while nobody else uses
+// the database, otherwise in short batches with long pauses.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { ARCHIVE_BATCH, archivedBefore, archiveOrders } from '../../db/orders/archiving.ts'
 import { countArchived } from '../../db/platform/metrics.ts'
@@ -7,13 +7,13 @@ import type { WorkerServices } from '../services.ts'
 
 // Shorter than the period of the job: the next one goes on where this one stopped.
 const LIMIT_MS = 55_000
-// Of the mean number of other sessions at work, what one more batch counts.
+// The weight of one more batch in the mean number of other sessions at work.
 const FRESH = 0.2
 const BESIDE = { batch: 200, load: 0.1 }
-// A pause is as many times as long as the batch before it took: so many times beside one session, and beside any number.
+// A pause as a multiple of the time of the batch before it: for each other session, and at most.
 const PAUSES = { aSession: 4, most: 8 }
 
-/** How to go on beside a mean number of other sessions at work: orders in a batch, and the pause as a multiple of its time. */
+/** The size of a batch, and the pause after it as a multiple of its time, for a mean number of other sessions at work. */
 export function paceBeside(load: number): { batch: number; pauses: number } {
   const batch = load > BESIDE.load ? BESIDE.batch : ARCHIVE_BATCH
   return { batch, pauses: Math.min(PAUSES.most, load * PAUSES.aSession) }

@@ -1,4 +1,4 @@
-// The ends of contracts: what an update of a contract changes here, and how an end that is plausible gets onto the order.
+// Ends of contracts: what an update of a contract changes here, and how a plausible end is written to the order.
 import { closeCopiesAhead } from '../../db/copy/closing.ts'
 import { type Closed, closeOrders, type LeasedOrder, type Settlement } from '../../db/orders/leases.ts'
 import { REVIEW_MESSAGE, resolveSettledBreaks, unmarkUnsettled } from '../../db/orders/review.ts'
@@ -31,7 +31,7 @@ export interface Closing {
    * itself, the order is marked and BROKER_UPSTREAM thrown.
    */
   close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined>
-  /** Marks an order whose settlement cannot be booked; false when it is not open any more. */
+  /** Marks an order whose settlement cannot be booked; returns false when it is not open any more. */
   review(order: LeasedOrder, why: string[]): Promise<boolean>
   /** Resolves once the ends under way are written. */
   written(): Promise<void>
@@ -90,7 +90,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
           )
       },
       (error: unknown) => {
-        // A sweep reads the contract again, once its lease holder is found missing.
+        // The order still names this worker; the lease check finds it unwatched, and its contract is read again.
         watched.delete(id)
         log.error({ err: error, orderId: id }, 'a settlement could not be written')
       }
@@ -99,7 +99,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
     void closing.then(() => closings.delete(closing))
   }
 
-  /** The copies of a contract that was ended early do not wait for its prices: theirs are their own. */
+  /** Copies of a contract that ended early are closed at once, without waiting for the leader's prices: they have their own. */
   function closeCopies(entry: WatchedContract, { id, kind }: LeasedOrder, state: ContractState): void {
     // A multiplier has no end of its own.
     if (entry.closesCopies || !(kind === 'MULTIPLIER' || wasSold(state))) return
@@ -144,7 +144,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
   }
 }
 
-/** A state with what it leaves out of what the one before had, and what does not change any more: no field of a state is required. */
+/** A state, with fields that it lacks taken from the previous one where they do not change: no field of a state is required. */
 function withKnown(state: ContractState, before: ContractState | undefined): ContractState {
   if (before === undefined || before.contractId !== state.contractId) return state
   const { entryPrice, commission, markup } = before

@@ -9,7 +9,7 @@ import type { Watching } from './watching.ts'
 // Contracts watched by one worker, and taken over in one go.
 export const MAX_WATCHED = 20_000
 const TAKE_OVER = 200
-// A contract that needs no attention for so long may be given to another worker.
+// A contract that needs no attention for this long may be given to another worker.
 const QUIET_MS = 30_000
 
 export interface ContractLeases {
@@ -43,7 +43,7 @@ export function openContractLeases(
       const together = await ended.sweep()
       const room = Math.min(MAX_WATCHED - watched.size, TAKE_OVER - opening)
       if (room <= 0) return 0
-      // What cannot be followed from here would be handed back at once, and taken again within seconds.
+      // Contracts whose broker cannot be reached from here would be handed back at once, and taken again within seconds.
       const away = brokers.reach().flatMap(({ dialect, state }) => (state === 'UNREACHABLE' ? [dialect] : []))
       const orders = await takeOver(db, { worker, limit: room, ended: !together, away })
       if (orders.length === 0) return 0
@@ -53,7 +53,7 @@ export function openContractLeases(
       const ours = orders.filter(({ account_id }) => served.get(account_id) === worker)
       const others = orders.filter(order => !ours.includes(order)).map(({ id }) => id)
       if (others.length > 0) watching.handBack(others, 0)
-      // Their connections may take a while, and the sweep also claims orders: it does not wait for them.
+      // Not awaited: their connections may take a while, and the sweep also claims orders.
       opening += ours.length
       for (const order of ours)
         void watching.watch(order).finally(() => {
@@ -67,7 +67,7 @@ export function openContractLeases(
       const endsAfter = (clock.wall() + QUIET_MS) / 1000
       for (const { order, last, closing, lastUpdateAt } of watched.values()) {
         if (!order) continue
-        // A parked one gets its next update when parking ends; a multiplier has no end that is known.
+        // A parked contract gets its next update when parking ends; a multiplier has no known end.
         const quiet = order.kind === 'MULTIPLIER' || lastUpdateAt >= until || (last?.expiryTime ?? 0) > endsAfter
         if (closing || !quiet) busy.add(order.account_id)
       }
@@ -89,7 +89,7 @@ export function openContractLeases(
       watching.pollSilent()
       for (const id of ids) if (!held.has(id)) watching.forget(id)
       const unknown = [...held].filter(id => !watched.has(id) && !ended.has(id))
-      // Twice in a row, so that it is not one just being opened or taken over: an acknowledgement was lost.
+      // Unknown at two checks in a row: not just being opened or taken over, but the acknowledgement was lost.
       const lost = unknown.filter(id => unknownLeases.has(id))
       unknownLeases = new Set(unknown)
       if (lost.length > 0) watching.handBack(lost, 0)

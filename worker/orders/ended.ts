@@ -10,9 +10,9 @@ import type { WorkerServices } from '../services.ts'
 import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
 
-// Fewer contracts of an account are read one by one, with their prices.
+// Below this, contracts of an account are read one by one, with their prices.
 const LEAST = 10
-// Accounts settled at once, and orders among which they are sought.
+// Accounts settled at once, and the size of the sample of orders in which they are searched.
 const ACCOUNTS = 40
 const SAMPLE = 2000
 // Orders of an account taken in one go, and the pages of the list that are read for them.
@@ -21,7 +21,7 @@ const ORDERS = 5000
 const ORDERS_UNDER_WAY = 10_000
 const PAGE_ROWS = 500
 const PAGES = 20
-// Contracts that the list lacks are watched; beyond so many they are tried again after a pause.
+// Contracts that are missing in the list are watched, at most this many; the others are tried again after a pause.
 const WATCHED = 50
 const AGAIN_MS = 15_000
 const REJECTED_AGAIN_MS = 60_000
@@ -46,7 +46,7 @@ export class EndedContracts {
   readonly #accounts = new Map<string, Promise<void>>()
   #stopped = false
   #finding = false
-  /** Whether there were more accounts at the last check than could be begun. */
+  /** Whether the last check found more accounts than could be begun. */
   #more = false
 
   constructor(services: WorkerServices, outcomes: EndedOrderHandlers) {
@@ -81,7 +81,7 @@ export class EndedContracts {
     const places = await findEnded(db, { worker, least: LEAST, limit, sample: SAMPLE })
     this.#more = places.length === limit
     if (places.length === 0) return this.#accounts.size > 0
-    // Before its orders are taken: several workers would each have a part of them, and a session.
+    // Served before its orders are taken: otherwise several workers would take a part of them each, and open a session each.
     const accountIds = places.map(({ accountId }) => accountId)
     const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
     for (const place of places) {
@@ -95,7 +95,7 @@ export class EndedContracts {
     return true
   }
 
-  /** Begins no more; resolves when what was read is written. */
+  /** Begins no more accounts; resolves when everything that was read is written. */
   async stop(): Promise<void> {
     this.#stopped = true
     await Promise.all(this.#accounts.values())
@@ -116,7 +116,7 @@ export class EndedContracts {
     }
     const written = await Promise.allSettled(writing)
     const unwritten = written.filter(({ status }) => status === 'rejected')
-    // The lease holder is found missing, and the orders are taken again.
+    // The orders still name this worker, which does not watch them: the lease check takes them again.
     if (unwritten.length > 0) log.error({ orders: unwritten.length }, 'settlements could not be written')
     for (const { id } of taken) this.#orders.delete(id)
     const others = [...left.values()]
@@ -129,7 +129,7 @@ export class EndedContracts {
       )
     log.info({ accountId, settled: written.length, left: left.size }, 'settled ended contracts')
     this.#accounts.delete(accountId)
-    // Accounts with few contracts are through long before the next sweep.
+    // Accounts with few contracts are finished long before the next sweep.
     if (this.#more && !this.#stopped && this.#accounts.size < ACCOUNTS / 2)
       this.sweep().catch((error: unknown) => log.warn({ err: error }, 'ended contracts could not be found'))
   }
@@ -146,7 +146,7 @@ export class EndedContracts {
       for (const row of found) {
         const order = row && left.get(row.contractId)
         const state = order && stateOf(order, row)
-        // What contradicts the order is read on its own: that way ends in a review.
+        // A contradicting contract is watched by itself, which leads to a review.
         if (!state || contradictions(order, state).length > 0) continue
         left.delete(row.contractId)
         writing.push(this.#outcomes.write(order, state))

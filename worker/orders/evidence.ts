@@ -15,8 +15,8 @@ import { contractOf, refOf } from './terms.ts'
 const SLACK_SECONDS = 2
 // A purchase that we know of may show an earlier second than one before it where the broker's clock was corrected.
 const CORRECTION_SECONDS = 60
-// How far before the window a contract of the same terms still is a doubt, where the broker does not show which
-// application bought it; and where it does and no earlier purchase of ours is known.
+// Contracts of the same terms bought up to this long before the window are a doubt too, where the broker does not show which
+// application bought; and where it does, but no earlier purchase of ours is known.
 const NEAR_SECONDS = 600
 const NEAR_OWN_SECONDS = 86_400
 const STATEMENT = { pageRows: 999, pages: 3 }
@@ -71,8 +71,8 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
 }
 
 /**
- * What a stake buys costs the stake at least. A cheaper contract is never taken for the order's, and is a doubt only where no
- * other fits: that no price is ever lowered is not stated.
+ * A purchase costs its stake at least. A cheaper contract is never taken for the order's own; it is a doubt only where no other
+ * contract fits, since no document states that prices are never lowered.
  */
 function withoutCheaper({ inWindow, near, ...rest }: Candidates, stake: string): Candidates {
   const isWhole = ({ buyPrice }: Evidence) => new Big(buyPrice).gte(stake)
@@ -82,7 +82,7 @@ function withoutCheaper({ inWindow, near, ...rest }: Candidates, stake: string):
 }
 
 function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: PurchaseWindow): boolean {
-  // What cannot be read may be anything: only the last minutes of it are a doubt.
+  // Unreadable terms may be any: such contracts are a doubt only if bought in the last minutes before the window.
   if (terms === null) return purchaseTime >= from - NEAR_SECONDS
   return purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
 }
@@ -171,6 +171,6 @@ async function readPages(
     rows.push(...found.filter(row => row !== null))
     if (found.length < pageRows) return { rows, readFrom: from }
   }
-  // The oldest second may be cut in the middle.
+  // Rows of the oldest second may be missing.
   return { rows, readFrom: Math.min(...rows.map(({ purchaseTime }) => purchaseTime)) + 1 }
 }

@@ -1,18 +1,18 @@
-// Which accounts are claimed for again once their order is out of the way. The statement that opens an order shows what waited
-// when it began; what is queued later is passed over by a claim that still finds the order being sent, and noted here. So the
-// end of an order needs no read of its own.
+// Which accounts to claim for again when their order is no longer under way. The statement that opens an order returns whether
+// others were waiting when it began; of what is queued later, a claim that still found the order under way is noted here. So the
+// end of an order needs no read.
 
 interface PendingClaim {
-  /** Its outcome: the accounts for which it claimed nothing. Returns those that are to be claimed for at once. */
+  /** The claim returned: `unclaimed` are accounts for which it claimed nothing. Returns those to claim for again at once. */
   found(unclaimed: string[]): string[]
-  /** Its outcome is not known: it may have passed over any account. */
+  /** The claim's outcome is unknown: it may have passed over any account. */
   lost(): void
 }
 
 export class PassedOver {
   readonly #underWay = new Map<string, number>()
   readonly #passed = new Set<string>()
-  /** For each claim under way, the accounts whose orders ended meanwhile: it may not have seen that. */
+  /** For each claim under way, the accounts whose orders ended meanwhile: the claim may not have seen that. */
   readonly #claims = new Set<Set<string>>()
 
   /** A claiming statement begins. */
@@ -37,7 +37,7 @@ export class PassedOver {
     this.#underWay.set(accountId, (this.#underWay.get(accountId) ?? 0) + 1)
   }
 
-  /** It is out of the way; returns whether a claim has passed over the account meanwhile. */
+  /** The order is no longer under way; returns whether a claim has passed over the account meanwhile. */
   end(accountId: string): boolean {
     const left = (this.#underWay.get(accountId) ?? 0) - 1
     if (left > 0) this.#underWay.set(accountId, left)

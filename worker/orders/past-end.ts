@@ -19,7 +19,7 @@ export async function reconcilePastEnd(
   { everyMinutes }: { everyMinutes: number }
 ): Promise<number> {
   let reported = 0
-  // Accounts whose broker cannot be reached now: their other orders would only wait for the same time-out.
+  // Accounts whose broker cannot be reached now: their other orders would wait for the same time-out.
   const away = new Set<string>()
   for (const order of await listOverdue(services.db, { everyMinutes, limit: ORDERS })) {
     if (away.has(order.broker_account_id)) continue
@@ -33,7 +33,7 @@ export async function reconcilePastEnd(
   return reported
 }
 
-/** What the broker shows of a contract that should be over; null where that is nothing to report. */
+/** What the broker shows of a contract that should be over; null where there is nothing to report. */
 async function readContract(services: WorkerServices, order: Overdue): Promise<object | null> {
   const known = { expiryAt: order.expiry_at, lastValue: order.current_value, tokenRefused: order.refused }
   let state: ContractState
@@ -79,7 +79,7 @@ async function readState(services: WorkerServices, order: Overdue): Promise<Cont
 
 async function report(services: WorkerServices, order: Overdue, details: object): Promise<boolean> {
   const about = { accountId: order.account_id, contractId: order.broker_order_id as string }
-  // Settled while it was looked up.
+  // The order may have been settled meanwhile.
   const claim = (await claimedContracts(services.db, about.accountId, [about.contractId])).get(about.contractId)
   if (claim?.phase !== 'open') return false
   const found: ContractBreak = {

@@ -41,10 +41,10 @@ const RESUME_EVERY_MS = 25
 // Fetch recent jobs; scan the whole queue this often, and while full batches come back.
 const CHECK_ALL_EVERY_MS = 5000
 
-// As many as the column holds: a worker that claims hundreds of times a second is there within months.
+// The largest value of the column: a worker that claims hundreds of times a second reaches it within months.
 const MAX_CLAIM_NO = 2_147_483_647
 
-/** The number of the next claiming statement: lost ones are told apart by it within minutes, so that it may come again. */
+/** The number of the next claiming statement. Numbers may repeat: lost statements are resolved within minutes. */
 export const nextClaimNo = (last: number): number => (last % MAX_CLAIM_NO) + 1
 
 /** Has the other workers claim for these accounts, of which orders wait, at once. */
@@ -112,7 +112,7 @@ export class Placing {
       async (accountIds: string[]) => {
         // Most accounts have nothing more waiting: one cheap read saves the two statements of a claim.
         const waiting = await withWaiting(db, accountIds).catch((error: unknown) => {
-          // At the end a lost hint costs the time until another worker's sweep.
+          // While the worker stops, another worker's sweep finds what waits.
           if (this.#stopped) return []
           throw error
         })
@@ -138,12 +138,12 @@ export class Placing {
     return (await this.copyPace.wait()) ? this.#takeFrom('order.copy') : true
   }
 
-  /** Whether copies were not taken because orders waited, which do so no longer. */
+  /** Whether copies were left because orders waited, and no orders wait now. */
   copiesWait(): boolean {
     return this.#copiesWait && !this.#ordersWait
   }
 
-  /** How many more orders may be claimed of whom now. */
+  /** How many more orders of which partners may be claimed now. */
   rooms(): Rooms {
     return { ...this.#shares.taken(), room: this.#shares.roomOf(undefined), copies: this.#copyPlaces.room }
   }
@@ -200,7 +200,7 @@ export class Placing {
     if (isCopies) this.copyPace.noteCopies(claimed.length)
     else if (taken > 0) this.copyPace.noteOrders(clock.now() - requestedAt)
     const more = taken === limit
-    // Where more wait than can be taken at once, the oldest ones go first, however old.
+    // When more jobs wait than one statement takes, the oldest go first, whatever their age.
     if (more) this.#checkAllAt[name] = 0
     else if (among === 'all') this.#checkAllAt[name] = requestedAt + CHECK_ALL_EVERY_MS
     return more
@@ -239,7 +239,7 @@ export class Placing {
       throw error
     })
     notifyCallers(this.#services, found.expired)
-    // To fail one takes the database as long as to claim it.
+    // Failing a copy costs the database as much as claiming it.
     this.copyPace.noteCopies(found.expired.filter(({ copied_from }) => copied_from !== null).length)
     for (const { generation } of found.claimed) this.sawGeneration(generation)
     for (const { clock_ms: clockMs } of found.claimed) this.#databaseClock.observe(clockMs, clock.now())
@@ -260,7 +260,7 @@ export class Placing {
     return found
   }
 
-  /** A permit lasts no longer than the order had time to live before the database's clock was set back. */
+  /** Shortens the permit to the order's time to live as it was before the database's clock was set back. */
   #inTime({ ends_ms: endsMs }: Claimed, permit: Permit): Permit {
     const endsAt = this.#databaseClock.endOf({ beganMs: endsMs - this.#services.config.orderTtlMs, endsMs })
     return endsAt < permit.deadline ? { ...permit, deadline: endsAt, isSetBack: true } : permit
@@ -298,7 +298,7 @@ export class Placing {
     await this.#claimNext(order.account_id)
   }
 
-  /** Claims again, by turns among partners, once places are free for orders that were left for want of them. */
+  /** Claims again, round-robin among partners, when places are free for orders that were left for want of them. */
   #resumeSoon(): void {
     const { clock, log } = this.#services
     if (!this.#heldBack || this.#cancelResume || this.#stopped) return

@@ -95,12 +95,12 @@ export function openProving(
   }
 }
 
-/** How the orders end when the account is not to be opened; undefined when it may be in a moment. */
+/** The error with which the orders end when the account will not be opened; undefined when the next attempt may succeed. */
 function refusalOf(error: unknown): { code: 'BROKER_DISCONNECTED' | 'BROKER_UPSTREAM'; message: string } | undefined {
   if (!(error instanceof BrokerError || error instanceof ApiError)) return undefined
   if (error.code === 'BROKER_DISCONNECTED') return { code: error.code, message: error.message }
   if (!(error instanceof BrokerError)) return undefined
-  // Either is refused again within the order's time; so the order fails now.
+  // The broker would refuse again within the order's time, so the order fails now.
   const final = error.brokerCode === 'RefusedTooOften' || isAppRefused(error.brokerCode)
   return final ? { code: 'BROKER_UPSTREAM', message: error.message } : undefined
 }

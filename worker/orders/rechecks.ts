@@ -50,7 +50,7 @@ export function openRechecks(
     if (entry.cancelRecheck) return
     countImplausible()
     log.warn({ orderId: id, why, rechecks: entry.rechecks }, 'a settlement is not plausible')
-    // A contract may show as half settled for a moment: only the second such state is for the operator.
+    // A contract may show as half settled for a moment: only a second such state is reported to the operator.
     if (entry.rechecks > 0) markInReview(entry, why)
     recheck(id, entry)
   }

@@ -8,7 +8,7 @@ import type { WorkerServices } from '../services.ts'
 import { notifyCallers } from './notify.ts'
 import { persist } from './persist.ts'
 
-// A statement whose outcome was lost may still be executed by the server for so long: longer than its time-out.
+// The server may still execute a statement whose outcome was lost for this long: longer than its time-out.
 const LOST_CLAIM_MS = 120_000
 // More lost claims than that are left to resolution.
 const MAX_LOST_CLAIMS = 1000
@@ -48,8 +48,8 @@ export class Releases {
   }
 
   /**
-   * Gives an order back that was not sent, and claims for its account again when the pause is over. One that has `waited`, for
-   * as long as its permit, was refused by nobody: its pause does not grow, since what it waited for may be there at any moment.
+   * Gives back an order that was not sent, and claims for its account again after a pause. With `waited` the order waited for its
+   * whole permit and was refused by nobody: its pause does not grow, since what it waited for may be available at any moment.
    */
   async release(
     order: Claimed,

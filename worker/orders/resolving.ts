@@ -50,7 +50,7 @@ export async function resolveDoubts(
   checking: SeparateWork
 ): Promise<boolean> {
   const { db, config, clock, worker } = services
-  // A check that takes long is still neglected by this worker: another one may make it.
+  // While a check takes long, the order counts as neglected by this worker, and another worker may check it.
   const { room: limit, ids: except } = checking
   if (limit <= 0) return false
   const wallBefore = clock.wall()
@@ -79,14 +79,14 @@ async function resolveOrder(
   wallMs: number
 ): Promise<void> {
   const { log, clock } = services
-  // Judged before the lists are read: what is executed while they are being read may be missing in them.
+  // Decided before the lists are read: a purchase that is executed while they are read may be missing in them.
   const conclusive = nothingCanArrive(order, resolving.databaseClock, clock.now())
   try {
     const candidates = await candidatesOf(services, order, wallMs)
     if (await decide(services, resolving, order, { candidates, conclusive }))
       await resolving.placing.claim([order.account_id])
   } catch (error) {
-    // Nothing is known: the next check comes by itself.
+    // Nothing was found out; the next check comes by itself.
     log.warn({ err: error, orderId: order.id }, 'an order in doubt could not be looked up')
   }
 }
@@ -139,10 +139,10 @@ async function decide(
 }
 
 /**
- * Whether the only contract that fits is the order's beyond a guess. With an application id it is. Without one it might
- * be the trader's own purchase, made with other software while ours never ran: it counts as ours only when it was
- * bought while the order could be sent, and only we have bought on the account for a day. A trader who repeats by hand
- * what seems stuck comes later than that; one who trades by other means has left traces.
+ * Whether the only fitting contract is certainly the order's. With an application id it is. Without one it might be the trader's
+ * own purchase, made with other software while ours never ran: it counts as ours only if it was bought while the order could be
+ * sent, and if only we have bought on the account for a day. A trader who repeats an order by hand that seems stuck does so
+ * later; one who trades with other software has left traces.
  */
 async function isOurs(
   services: WorkerServices,
@@ -151,8 +151,7 @@ async function isOurs(
   window: PurchaseWindow
 ): Promise<boolean> {
   if (found.terms === null) return false
-  // A binary contract's code does not contain its stake: a dearer one is ours with a markup on top, or another's with
-  // more at stake.
+  // The shortcode of a binary contract has no stake: a dearer contract is ours with a markup on top, or another one with a higher stake.
   const dearer = found.terms.stake === null && new Big(found.buyPrice).gt(contractOf(order).stake)
   if (dearer && !(await paysMarkupOnTop(services.db, order))) return false
   if (found.appId !== null) return true

@@ -44,8 +44,8 @@ export class Sending {
   }
 
   /**
-   * Sends the order and writes what comes of it; 'released': it was given back, and waits for its next attempt; 'last': no
-   * other order of the account was queued when the statement began that opened it.
+   * Sends the order and writes the result. Returns 'released' when the order was given back and waits for its next attempt,
+   * 'last' when no other order of the account was queued at the time of the statement that opened it.
    */
   async send(order: Claimed, permit: Permit): Promise<'released' | 'last' | undefined> {
     const { settling, halts, responses } = this.#parts
@@ -77,7 +77,7 @@ export class Sending {
         signal: attempt.signal,
         listener: expected.listener,
         maxPrice: ceilingOf(contract),
-        // A quota's refusal comes before the permit ends, so that it is the reason that is given.
+        // The quota's refusal comes before the permit ends, so that the order's error names the quota.
         waitMs: Math.max(0, attempt.deadline - sentAt - QUOTA_AHEAD_MS)
       })
     )

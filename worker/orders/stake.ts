@@ -1,4 +1,4 @@
-// What an order's stake comes to on its account, and what its purchase may cost at most.
+// An order's stake in the currency of its account, and the most that its purchase may cost.
 import { Big } from 'big.js'
 import type { Claimed } from '../../db/orders/claiming.ts'
 import { type ConvertedStake, commitStakes } from '../../db/orders/placing.ts'
@@ -38,7 +38,7 @@ export async function convertStake(
   return { stakeInAccount: amount.toFixed(exchange.digits), exchangeRate: exchange.rate }
 }
 
-/** Converts the stakes of claimed orders, and commits what they came to before anything may be sent. */
+/** Converts the stakes of claimed orders and commits the results before anything may be sent. */
 export function openStakes(services: Pick<WorkerServices, 'db' | 'brokers' | 'worker'>) {
   const commit = batch(async (stakes: ConvertedStake[]) => {
     const committed = new Set(await commitStakes(services.db, stakes, services.worker))

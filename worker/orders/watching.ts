@@ -12,7 +12,7 @@ import { markOf } from './outcome.ts'
 import { refOf } from './terms.ts'
 import { leasedOrderOf, type WatchedContract } from './watched.ts'
 
-// A contract whose stream cannot be had is offered to others again after a pause that grows each time.
+// A contract whose stream cannot be opened is handed back; the pause before it is taken again grows.
 export const RETRY_PAUSES = { firstMs: 1500, mostMs: 30_000 }
 const REJECTED_RETRY_MS = 60_000
 // A stream may fall silent without ending, as one does whose market is closed. A contract without updates for so long
@@ -38,7 +38,7 @@ export class Watching {
     this.#services = services
     this.#watched = watched
     this.#closing = closing
-    // The contracts of many accounts may be handed back in one moment: where the broker is gone, all that were being opened.
+    // Many accounts' contracts may be handed back at the same moment: when the broker disappears, all that are being opened.
     this.#release = batch(async released => {
       await releaseOrders(services.db, services.worker, released)
       return released
@@ -89,13 +89,13 @@ export class Watching {
   own(entry: WatchedContract, order: LeasedOrder): void {
     entry.order = leasedOrderOf(order)
     entry.inReview = order.error_code === 'REVIEW_REQUIRED'
-    // Another worker has read it before.
+    // Another worker has read the contract before.
     if (entry.inReview) entry.rechecks = 1
   }
 
   /** Watches an open order's contract; the lease is held already. Never rejects: an order that cannot be watched is handed back. */
   async watch(order: LeasedOrder): Promise<void> {
-    // An entry without its row belongs to a buy that is still waiting for its response: adoption overtook it.
+    // An entry without a row belongs to a purchase that waits for its response: adoption was faster.
     if (this.#watched.get(order.id)?.order) return
     const entry = this.listen(order.id)
     const { listener } = entry
@@ -143,7 +143,7 @@ export class Watching {
 
   /** Lets go of orders, so that another worker takes them over, after `retryMs`. */
   handBack(ids: string[], retryMs: number): void {
-    // Should this fail, two rounds of the lease find that no worker leases them.
+    // If this fails, the lease check finds after two rounds that no worker watches them.
     Promise.all(ids.map(id => this.#release({ id, retryMs }))).catch((error: unknown) =>
       this.#services.log.warn({ err: error }, 'orders could not be let go')
     )

@@ -22,10 +22,10 @@ import { handlersOf } from './request-handlers.ts'
 import { RequestPlaces } from './request-places.ts'
 
 const BATCH = 50
-// Sales have places of their own, so that no sale waits behind what is only read.
+// Sales have places of their own, so that no sale waits behind reads.
 const PLACES = { underWay: 200, waiting: 1000 }
 const TOO_MANY = 'Too many requests of this partner wait for the broker: try again in a second.'
-// When a broker request that was passed to another worker, and is not done, is passed on again.
+// A request that was passed to another worker is passed on again after this, unless it is done.
 const PASSED_AGAIN_MS = 1000
 
 /** `overAt` is when its time is over, by this worker's monotonic clock: its wall clock may be wrong. */
@@ -66,7 +66,7 @@ export class BrokerRequests {
     this.#trackRouting(reading, 'a broker request could not be read')
   }
 
-  /** Leaves what waits for a place, is being read or was passed on to other workers; resolves when what has a place is done. */
+  /** Gives back requests that wait for a place, are being read or were passed on; resolves when those that have a place are done. */
   async drain(): Promise<void> {
     this.#stopped = true
     for (const cancel of this.#passed.keys()) cancel()
@@ -139,7 +139,7 @@ export class BrokerRequests {
     if (this.#stopped) this.#leave([request])
     else if (this.#places[name].admit(request)) this.#startAll(name)
     else {
-      // The partner has all its share of what may wait.
+      // The partner has as many requests waiting as it may.
       countTurnedAway(name)
       this.#refuse(request, { code: 'RATE_LIMITED', message: TOO_MANY }).catch((error: unknown) =>
         this.#services.log.error({ err: error }, 'a refusal could not be stored')
@@ -161,7 +161,7 @@ export class BrokerRequests {
     }
   }
 
-  /** One about accounts of several workers is made several broker requests, each about one worker's. */
+  /** Splits a request about accounts of several workers into one broker request for each worker. */
   #startParts(request: Timed, shares: Share[]): void {
     if (this.#underWay.has(request.id)) return
     const { db, queue, bus, clock, worker } = this.#services
@@ -181,7 +181,7 @@ export class BrokerRequests {
     this.#track(request, end())
   }
 
-  /** Keeps a request among those under way until its life is over. */
+  /** Keeps a request in the list of those under way until it has ended. */
   #track({ id }: Timed, life: Promise<void>, ended?: () => void): void {
     const tracked = life
       .catch((error: unknown) => this.#services.log.error({ err: error }, 'a response could not be stored'))
@@ -229,5 +229,5 @@ function refusalOf(error: unknown): NonNullable<BrokerRequestRow['error']> {
     const extras = error.code === 'MARKET_CLOSED' ? { secondsUntilOpen: error.secondsUntilOpen } : {}
     return { code: error.code, message: error.message, extras }
   }
-  return { code: 'BROKER_UPSTREAM', message: 'The broker could not be asked.' }
+  return { code: 'BROKER_UPSTREAM', message: 'The broker could not be reached.' }
 }

@@ -8,7 +8,10 @@ import type { Db } from '../../db/postgres/connection.ts'
 import { readClock } from '../../db/postgres/lineage.ts'
 import type { Clock } from './clock.ts'
 
-/** The database's clock was set back: what began before `beforeMs` by it ends by the clock before, this much ahead of the monotonic one. */
+/**
+ * The database's clock was set back. What began before `beforeMs`, by that clock, ends by the old clock, which was this much
+ * ahead of the monotonic one.
+ */
 interface StepBack {
   beforeMs: number
   aheadMs: number
@@ -21,7 +24,7 @@ interface Sample {
 
 // A reading that is this much behind what the one before it implies means that the database's clock was set back.
 const SET_BACK_MS = 500
-// The same for the ends of orders, where a reading that only took long does no harm.
+// The smaller bound for ends of orders, where a reading that only took long does no harm.
 const STEP_BACK_MS = 200
 // By the present clock an order cannot have begun so long after the moment at which the step was seen, and before it.
 const STEP_MARGIN_MS = 1_000
@@ -49,7 +52,7 @@ export class DatabaseClock {
     this.record(databaseMs, clock.now())
     const wasOff = this.isOff()
     const wallMs = clock.wall()
-    // What the reading took is not known to be on either side of it: it counts as agreement.
+    // How the reading's duration splits between both directions is unknown, so it counts as agreement.
     const [early, late] = [wallBefore - databaseMs, wallMs - databaseMs]
     this.offsetMs = early > 0 ? early : Math.min(late, 0)
     if (this.isOff() === wasOff) return generation
@@ -102,7 +105,7 @@ export class DatabaseClock {
       if (this.#stepsBack.length > MAX_STEPS) this.#stepsBack.shift()
       this.#aheadMs = aheadMs
     } else if (step && aheadMs >= step.aheadMs - STEP_BACK_MS) {
-      // It was set right again, or the reading before had only taken long.
+      // The clock was corrected, or the reading before had only taken long.
       this.#stepsBack.pop()
       this.#aheadMs = Math.max(step.aheadMs, aheadMs)
     } else this.#aheadMs = Math.max(this.#aheadMs, aheadMs)

@@ -9,14 +9,14 @@ const ERROR_PAUSES = { firstMs: 100, mostMs: 5000 }
 interface Loop {
   /** There may be work now. */
   wake(): void
-  /** Ends the loop; resolves when the round under way is over, and what rounds have begun. */
+  /** Ends the loop; resolves when the round under way has ended, and so has all that rounds have begun. */
   stop(): Promise<void>
 }
 
 interface LoopPlan {
   everyMs: number
   round(): Promise<boolean>
-  /** Resolves once what the rounds have begun is over; without it nothing goes on after a round. */
+  /** Resolves once all that the rounds have begun has ended; without it nothing continues after a round. */
   drain?(): Promise<void>
 }
 

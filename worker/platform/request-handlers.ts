@@ -98,8 +98,8 @@ interface StakeTermsRequest {
 }
 
 /**
- * What stakes in USD come to on an account in another currency: what one USD is worth in it (null where the broker has no
- * rate), and the least stake of such a contract there (null where the broker states none).
+ * The terms of a stake in USD on an account in another currency: what one USD is worth (null where the broker has no rate), and
+ * the least stake of such a contract (null where the broker states none).
  */
 async function stakeTerms(
   { brokers, log }: WorkerServices,
@@ -144,7 +144,7 @@ interface OrphanSale extends AccountRef {
   contractId: string
 }
 
-/** Sells a contract that no order owns. Throws CONFLICT when one does, or may turn out to. */
+/** Sells a contract that no order owns. Throws CONFLICT when an order owns it or may turn out to. */
 async function sellOrphan(services: WorkerServices, { contractId, ...account }: OrphanSale): Promise<object> {
   const claims = await claimedContracts(services.db, account.accountId, [contractId])
   if (claims.size > 0 || (await inDoubt(services.db, account.accountId)))

@@ -1,5 +1,5 @@
-// The places a worker has for broker requests of one kind. No partner has more than its share of them; what finds no place
-// waits here, also within shares and by turns, so that it is not in front of others' requests in the queue.
+// The places that a worker has for broker requests of one kind. No partner has more than its share of them. Requests without a
+// place wait here, also within shares, and partners take turns, so that nobody's requests block the queue.
 import type { BrokerRequestRow } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { Turns } from '../../db/platform/turns.ts'
@@ -28,7 +28,7 @@ export class RequestPlaces<Request extends BrokerRequestRow = BrokerRequestRow> 
     return true
   }
 
-  /** The next request that has a place, by turns among partners: under way until it is `done`. */
+  /** The next request that gets a place, round-robin among partners; it is under way until `done` is called. */
   next(): Request | undefined {
     const request = this.#turns.take(partner => this.#underWay.roomOf(partner) > 0)
     if (request === undefined) return undefined

@@ -55,7 +55,7 @@ export class UnwrittenChanges {
     return changes
   }
 
-  /** What could not be written, to be written again. Each row once: what has become of it since is all that counts. */
+  /** Takes back what could not be written, to be written with the next group. Of each row only its latest state counts. */
   putBack({ pending, done, attempts, ended: requests }: Changes): void {
     const newer = this.#changes
     const changed = new Set([...newer.done, ...newer.pending].map(({ position }) => position))
@@ -74,7 +74,7 @@ export class UnwrittenChanges {
   /** The item is over, and so is its row. */
   over(item: Item): void {
     if (item.stored) this.#changes.done.push({ position: item.position, rows: item.rows })
-    // A row that was to be written would come after its end.
+    // A write of the row must not follow its deletion.
     this.#drop(item)
   }
 

@@ -37,7 +37,10 @@ export class Endpoint {
   /** The part of the pause that it requested itself, ms. */
   #requestedUntil = 0
   sending = 0
-  /** Requests whose outcome is not written yet: they would be sent again; and those of them that were sent while it was quick. */
+  /**
+   * Requests whose outcome is not written yet, which a successor would send again; and those of them that were sent while the
+   * endpoint was quick.
+   */
   unwritten = 0
   quickUnwritten = 0
   /** The last response was slow, or missing. */
@@ -97,7 +100,7 @@ export class Endpoint {
     return this.#items.waiting.size
   }
 
-  /** It responds soon, or nothing is known yet: a few requests at a time are enough for any rate. */
+  /** It responds soon, or nothing is known yet: then a few requests at a time suffice for any rate. */
   get quick(): boolean {
     return !this.slow && this.#quickestMs < QUICK_MS
   }
@@ -106,7 +109,7 @@ export class Endpoint {
     return this.sending + this.unwritten
   }
 
-  /** Requests that may be under way, or have ended and are not written, at a time. */
+  /** How many requests may be under way, or ended and not written, at a time. */
   get window(): number {
     return this.failing ? 1 : this.#window.size
   }
@@ -117,7 +120,7 @@ export class Endpoint {
     if (this.failing)
       return this.#items.open.size === 0 && !this.#items.hasDue(now) && this.#items.waiting.size < MAX_WAITING ? 1 : 0
     if (this.#items.open.size >= this.window || this.#items.waiting.size >= MAX_WAITING) return 0
-    // As many are read ahead as may be under way.
+    // Twice the window: half of the events are read in advance.
     return 2 * this.window - this.#items.open.size
   }
 
@@ -129,7 +132,7 @@ export class Endpoint {
   /** Events that were read; `next` is how far. */
   add(entries: readonly DeliverableEvent[], next: { position: number; day: number }, now: number): void {
     for (const entry of entries) {
-      // A replay may have it already.
+      // A replay may have added it already.
       if (this.#items.waiting.has(entry.position)) continue
       this.#items.add(itemOf(entry, now))
     }
@@ -158,7 +161,7 @@ export class Endpoint {
       const known = this.#items.waiting.get(row.position)
       if (known) {
         if (!isAdded(row, known.rows)) continue
-        // One whose request is under way is read again once that has ended.
+        // An item whose request is under way is read again once the request has ended.
         if (known.sending) this.version = -1
         else {
           known.rows.push(row.deliveryId)
@@ -230,7 +233,7 @@ export class Endpoint {
     const nextMs = response.error === 'GONE' ? 0 : Math.max(delay ?? 0, (response.retryAfterS ?? 0) * 1000)
     log('RETRYING', this.disable ? null : nextMs)
     this.#wait(item, { attempts: Math.min(attempt, MAX_ATTEMPTS - 1), deliveryId: null, dueAt: now + nextMs }, now)
-    // What waits behind it makes room for other records.
+    // Later events of the same record wait behind it, which leaves room for other records.
     for (const behind of this.#items.ofRecord(item))
       if (!behind.stored && !behind.sending) this.#wait(behind, { dueAt: now }, now)
   }
@@ -295,9 +298,9 @@ export class Endpoint {
     // A request that was under way when another one was told to pause says nothing of the pause.
     this.pausedUntil = Math.max(now, this.#requestedUntil)
     this.slow = ms > SLOW_MS / 2
-    // A short time is forgotten within some responses, so that an endpoint that has become slower is not taken for a quick one.
+    // The shortest time grows a little with each response, so that an endpoint that has become slower stops counting as quick.
     this.#quickestMs = this.#quickestMs === 0 ? Math.max(1, ms) : Math.min(Math.max(1, ms), 1.1 * this.#quickestMs + 1)
-    // It is back: what waits need not wait for its time.
+    // The endpoint works again: waiting events are sent now.
     if (wasFailing) for (const item of this.#items.waiting.values()) item.dueAt = now
   }
 
@@ -318,7 +321,7 @@ export class Endpoint {
     this.#changes.over(item)
   }
 
-  /** What is open behind an event of its record that is to be sent later waits with it: it makes room for other records. */
+  /** Open events behind one of the same record that is to be sent later wait with it, which leaves room for other records. */
   #makeRoom(now: number): void {
     for (const item of [...this.#items.open.values()]) {
       const [first] = this.#items.ofRecord(item)

@@ -29,15 +29,15 @@ export async function renewHeld(
         take()
       } else if (row.version !== endpoint.version) writing.reload(endpoint, row.version)
     }
-    // Held without knowing: the response of a taking was lost.
-    const strange = rows.filter(({ id, lease }) => sender.find(id)?.lease !== lease)
+    // Endpoints held without knowing it: the response of the statement that took them was lost.
+    const unknown = rows.filter(({ id, lease }) => sender.find(id)?.lease !== lease)
     const left = rows.filter(({ standing }) => !standing)
     await writing.writeEven()
     const since = clock.now() - IDLE_MS
     const idle = sender.endpoints.filter(
       endpoint => endpoint.idle && endpoint.waiting === 0 && endpoint.activeAt < since
     )
-    const given = [...strange, ...left, ...idle]
+    const given = [...unknown, ...left, ...idle]
     for (const { id } of given) {
       const known = sender.find(id)
       if (known) sender.drop(known)

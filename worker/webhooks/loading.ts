@@ -1,4 +1,4 @@
-// What endpoints read of the database besides the newest events: events that waited, rows that wait, replays.
+// What endpoints read from the database besides the newest events: older events, waiting rows, replays.
 import { type EventPlace, type EventRow, findEventsAt, findEventsUpTo } from '../../db/events/read.ts'
 import { stepReplay } from '../../db/webhooks/deliveries.ts'
 import { listPending } from '../../db/webhooks/outcomes.ts'

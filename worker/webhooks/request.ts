@@ -81,7 +81,7 @@ export function openRequests({
         secure,
         agent: secure ? opened.https : opened.http
       }
-      // A server may close an idle connection at the moment it is used again: that is no failure of the endpoint.
+      // A server may close an idle connection just as it is used again: that is no failure of the endpoint.
       return send(sending).then(({ stale, ...first }) =>
         stale ? send(sending).then(({ stale: _, ...second }) => second) : first
       )
@@ -115,8 +115,8 @@ const failed = (error: DeliveryError, ms: number): DeliveryResponse => ({
 const NO_ADDRESS = /^(ENODATA|ENOTFOUND)$/
 
 /**
- * Resolves names without libuv's threads, which hash passwords; any address that is not public refuses the name. A look-up that
- * failed does not show what the name is: it is a connection that failed.
+ * Resolves names without libuv's threads, which hash passwords. One address that is not public refuses the name. A failed look-up
+ * decides nothing about the name: it counts as a failed connection.
  */
 function lookupBy(resolver: dns.promises.Resolver, allowPrivate: boolean): LookupFunction {
   return (hostname, options, callback) => {
@@ -191,7 +191,7 @@ function send({
     })
     request.on('close', () => end(failed('CONNECTION_FAILED', passed())))
     request.on('socket', (socket: Socket) => {
-      // Behind the two checks of the look-up: the address that we are really connected to.
+      // In addition to the two checks of the look-up: the address that the socket is really connected to.
       const judge = () => {
         if (!allowPrivate && !isPublicAddress(socket.remoteAddress ?? '')) socket.destroy(new NotAllowed('not public'))
       }

@@ -14,7 +14,7 @@ import { Sender } from './sender.ts'
 import { openTesting } from './testing.ts'
 import { OutcomeWriting } from './writing.ts'
 
-// What is under way when the worker ends is waited for so long.
+// How long a stopping worker waits for requests under way.
 const DRAIN_MS = 10_000
 
 export interface Webhooks {

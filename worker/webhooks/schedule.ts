@@ -25,7 +25,7 @@ export const MAX_ATTEMPTS = delays.length + 1
 /** An endpoint that has only failed for so long is disabled. */
 export const GIVEN_UP_MS = 5 * 24 * HOUR
 
-// What fails together is not sent again together.
+// Spread, so that events that fail together are not sent again together.
 const spread = (ms: number): number => ms * (1 + Math.random() / 10)
 
 /** How long after failed attempt number `attempt` the event is sent again, ms; null: not again. */
@@ -36,5 +36,5 @@ export function delayAfter(attempt: number): number | null {
 
 const PROBES = { firstMs: 5 * SECOND, mostMs: MINUTE }
 
-/** How long a FAILING endpoint is left alone after so many failures more than made it that, ms: twice as long each time, to a minute. */
+/** How long a FAILING endpoint is left alone, ms, by the failures since it became so: twice as long each time, up to a minute. */
 export const probeDelay = (failures: number): number => spread(backOff(failures, PROBES))

@@ -54,7 +54,7 @@ export class Sender {
   #pumping = false
   #turn: Promise<unknown> = Promise.resolve()
   #wanting = false
-  /** By this worker's lease: until then what it holds is its own, ms. */
+  /** Until when this worker's lease lasts, ms: until then what it holds is its own. */
   goodUntil = 0
   #stopped = false
 
@@ -124,7 +124,7 @@ export class Sender {
 
   /** What was taken of an endpoint has been written. */
   written(endpoint: Endpoint, changes: Changes): void {
-    // With an endpoint that was dropped, all of it was.
+    // Everything of a dropped endpoint was dropped with it.
     if (this.find(endpoint.id) !== endpoint) return
     const { unwritten, quickUnwritten } = endpoint
     endpoint.written(changes, this.#now())
@@ -153,7 +153,7 @@ export class Sender {
   pump(): void {
     if (this.#pumping) return
     this.#pumping = true
-    // What is ready at this moment goes together.
+    // Collects what is ready in this turn of the event loop.
     setImmediate(() => {
       this.#pumping = false
       for (let progress = true; progress && !this.#stopped; ) {
@@ -274,7 +274,7 @@ export class Sender {
     const limit = endpoint.room(this.#now())
     if (limit === 0 || endpoint.caughtUp) return
     const { position, day, types } = endpoint
-    // Growth while it is being read makes it false again.
+    // Growth while it is being read resets it.
     endpoint.caughtUp = true
     try {
       const read = await this.#tailOf(endpoint.partnerId).read({ position, day, types, limit })

@@ -93,7 +93,7 @@ export class DeliveryTail {
   async read(from: LogReading): Promise<Read> {
     if (this.#latest === undefined || from.position > this.#latest.position) {
       await this.#reading?.catch(() => {})
-      // This one is further on than all before it.
+      // This reader is further on than all before it.
       if (this.#latest === undefined || from.position > this.#latest.position) {
         this.#entries = []
         this.#latest = { position: from.position, day: from.day }
@@ -102,7 +102,7 @@ export class DeliveryTail {
     }
     if (from.position === this.#latest.position) {
       if (!this.#behind && this.#reading === undefined) return { entries: [], next: from, caughtUp: true, missed: 0 }
-      // All endpoints that have come to the end share one reading.
+      // All endpoints that have read everything share one read.
       this.#reading ??= this.#readOn(this.#latest).finally(() => {
         this.#reading = undefined
       })
@@ -162,13 +162,13 @@ export class DeliveryTail {
     }
   }
 
-  /** Goes on after a gap: with the oldest event that is kept; reports how many are missing. */
+  /** Continues after a gap with the oldest event that is kept; reports how many are missing. */
   #passOver(from: LogReading, error: unknown): Read {
     if (!(error instanceof PointExpired)) throw error
     const { oldest, latest } = error.state
     this.#entries = []
     this.#latest = undefined
-    // A log that ends before the position was restored without its endpoints.
+    // The log ends before the position: it was restored, and the endpoints were not.
     const position = from.position > latest.position ? latest.position : Math.max(oldest.position, from.position)
     if (position === from.position) throw error
     return { entries: [], next: { position, day: 0 }, caughtUp: false, missed: Math.max(0, position - from.position) }
@@ -185,7 +185,7 @@ export class DeliveryTail {
           types: types ? [...types] : undefined
         })
       } catch (error) {
-        // Endpoints go on where the database has them, whatever the epoch. Another reading may have found out about it meanwhile.
+        // Endpoints continue at their position whatever the epoch; another reader may have noticed the new epoch first.
         if (!again || !(error instanceof PointExpired) || error.state.epoch === point.epoch) throw error
         this.#epoch = error.state.epoch
       }

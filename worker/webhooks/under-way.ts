@@ -4,7 +4,7 @@
 import type { Clock } from '../platform/clock.ts'
 import { QUICK_MS } from './endpoint.ts'
 
-/** What one worker has under way at most; whatever of it an endpoint has taken is sent again when the worker is killed. */
+/** Bounds on what one worker has under way; what endpoints have received of it is sent again when the worker is killed. */
 export interface Bounds {
   /** Requests of the worker, of one partner, and to endpoints that fail or take long. */
   sending: number
@@ -13,8 +13,8 @@ export interface Bounds {
   /** Outcomes that are not written yet; past them nothing more is sent. */
   unwritten: number
   /**
-   * Requests to quick endpoints that are young or whose outcome is not written: more of them at a time wait for this worker or the
-   * database, which delivers nothing sooner.
+   * Requests to quick endpoints that are young or whose outcome is not written: beyond this they would wait for this worker or
+   * the database, and nothing would be delivered sooner.
    */
   quick: number
 }

@@ -1,21 +1,21 @@
-// How many requests of an endpoint may be unsettled at a time, after TCP Vegas: under way, or ended and not written. What requests
-// took in the quickest round of late is what they take without waiting; what they take beyond twice that they wait in a queue, at the
-// endpoint or here. A longer queue delivers nothing faster, and all of it may be sent twice when the worker is killed. So a window grows only while
-// it is what limits, and while the queue is short.
+// How many requests of an endpoint may be unsettled at a time (under way, or ended and not written), after TCP Vegas. The mean
+// time of the quickest recent round is taken as the time without waiting; anything beyond twice that is time in a queue, at the
+// endpoint or here. A longer queue delivers nothing faster, and all of it may be sent twice when the worker is killed. So a
+// window grows only while it is the limit and the queue is short.
 
 /** Unsettled requests of one endpoint, at most and at first. */
 export const MAX_WINDOW = 64
 export const FIRST_WINDOW = 4
-/** An endpoint that takes longer gets no more requests at a time than it has, ms. */
+/** An endpoint that takes longer gets no larger window, ms. */
 export const SLOW_MS = 2000
-// Requests that are estimated to wait in the queue: below the first the window grows, from the second on it shrinks.
+// Estimated requests in the queue: below the first the window grows, from the second on it shrinks.
 const FEW_QUEUED = 2
 const MANY_QUEUED = 4
 /** Shorter times count as equal, ms. */
 export const SHORTEST_MS = 10
-// An outcome waits for the group that is being written, and is written with the next: as much again is no queue.
+// Writing an outcome takes up to two rounds (the group under way, then its own), so up to twice the quickest time is no queue.
 const NO_QUEUE = 2
-// The quickest round is forgotten after one to two of these.
+// The quickest round is forgotten after one to two of these periods.
 const MEMORY_MS = 30_000
 
 export class SendWindow {
@@ -35,11 +35,11 @@ export class SendWindow {
     return this.#size
   }
 
-  /** A successful request was settled after `ms`; `full`: as many were unsettled as may be. `now` is monotonic, ms. */
+  /** Settles a successful request that took `ms`; `full`: the window was used up. `now` is monotonic, ms. */
   settled({ ms, full }: { ms: number; full: boolean }, now: number): void {
     this.#settled += 1
     this.#sumMs += Math.max(SHORTEST_MS, ms)
-    // A round is a window's worth: those to come were sent under the size before.
+    // A round has as many requests as the window: those that follow were sent with the previous size.
     if (this.#settled < this.#size) return
     if (now - this.#since >= MEMORY_MS) {
       this.#quickestBefore = this.#quickest
@@ -56,7 +56,7 @@ export class SendWindow {
     this.#set(Math.min(MAX_WINDOW, size))
   }
 
-  /** A request failed; `failing`: so many in a row that one at a time is tried. */
+  /** A request failed; `failing`: so many failed in a row that only one is tried at a time. */
   failed(failing: boolean): void {
     this.#set(failing ? 1 : Math.max(1, Math.floor(this.#size / 2)))
   }

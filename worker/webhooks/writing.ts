@@ -82,7 +82,7 @@ export class OutcomeWriting {
     } catch (error) {
       if (lacksPartition(error) || !isDataError(error)) throw error
       if (taken.length > 1) {
-        // One of them cannot be written: not at the cost of the others.
+        // One of the outcomes cannot be written: write them one by one.
         for (const one of taken) await this.#writeThese([one])
         return
       }

@@ -51,7 +51,7 @@ export interface Dialect {
   /** What else of the broker cannot be reached right now. */
   unreachable?: () => Unreachable[]
   close?: () => void
-  /** A connection for market data, no account behind it. */
+  /** A connection for market data, without an account. */
   openMarket(place: DialectContext): Promise<BrokerConnection>
   /** A connection authorised for the account, and for no other; BROKER_DISCONNECTED when the token is refused. */
   openAccount(place: DialectContext, account: BrokerAccount): Promise<BrokerConnection>

@@ -10,7 +10,7 @@ export interface ErrorMapping {
   rejected?: true
   /** The broker reports different errors under this one code; only its text distinguishes them. */
   byText?: true
-  /** Our budget and the broker's count differ: slow down. */
+  /** Our budget allows more than the broker's: slow down. */
   rateLimit?: true
   /** The connection lost its authorisation: a fresh one may have it. */
   reauthorise?: true

@@ -27,6 +27,6 @@ export function readDigits({ website_status: body }: Frame): Map<string, number>
 }
 
 /** Whether the broker responded that there are no rates, or that it does not know the call. */
-export function saysNoRates({ code, brokerCode }: BrokerError): boolean {
+export function hasNoRates({ code, brokerCode }: BrokerError): boolean {
   return code === 'INVALID_CONTRACT' || brokerCode === 'UnrecognisedRequest'
 }

@@ -16,7 +16,7 @@ const rows: readonly (readonly [ErrorMapping, string])[] = [
   [stale, 'Unauthorized UnauthorizedAccess'],
   [rejected, 'AccessDenied AccountNotFound'],
   [byText, 'ValidationError'],
-  // Neither is published: the first is the name given to a refused application, whichever way the broker words it.
+  // Neither is published. The first is our name for a refused application, however the broker words it.
   [application, 'InvalidApplication ApplicationNotFound'],
   [slow, 'TooManyRequests'],
   [doubt, 'InternalError'],

@@ -1,5 +1,5 @@
-// Refusals of the newer dialect's REST side. Only their code shows what was refused, as the call for a socket's address
-// has no status but 400, 401 and 500. Errors come as a list or as a single object.
+// Refusals of the newer dialect's REST side. Only their code shows what was refused: the call for a socket's address has no
+// statuses but 400, 401 and 500. Errors come as a list or as a single object.
 import { tokenRefused } from '../credentials.ts'
 import { BrokerError } from '../port.ts'
 import { isAppRefused } from './errors.ts'
@@ -90,7 +90,7 @@ function text(value: unknown): string {
 const RETRY_MS = 10_000
 const MAX_APPLICATIONS = 1_000
 
-/** Applications the broker refused a moment ago: their calls end at once, and the broker is not called for each. */
+/** Applications that the broker refused a moment ago: their calls fail at once, without a call to the broker. */
 export class RefusedApplications {
   readonly #refused = new Map<string, { error: BrokerError; until: number }>()
 

@@ -39,7 +39,7 @@ interface AddressRequest {
   appId: string
   accountId: string
   token: string
-  /** Until it is aborted the call is one that others go before; without it, it goes first. */
+  /** Until it is aborted, other calls go before this one; without it, the call goes first. */
   hurry?: AbortSignal | undefined
 }
 
@@ -88,8 +88,8 @@ export class Rest {
   }
 
   /**
-   * Publishes to the other workers what was spent of the users' budgets: all of them, or those that `spenders` spent of. They
-   * allow for a quarter of a budget for each worker that counts in it, so that it is used up once four have.
+   * Publishes to the other workers what was spent of the users' budgets: all of them, or those that `spenders` spent of. Other
+   * workers assume that each worker counting in a budget has spent a quarter of it; with four of them nothing would be left.
    */
   async settle(spenders?: ReadonlySet<string>): Promise<void> {
     const users = [...this.#ofUsers.values()].filter(

@@ -1,5 +1,5 @@
-// Renews a token of the newer dialect at the broker's authorisation server, by OAuth 2.0 (RFC 6749, section 6). The
-// documents fix no life time: the response's holds.
+// Renews a token of the newer dialect at the broker's authorisation server, by OAuth 2.0 (RFC 6749, section 6). The documents
+// state no lifetime, so the one in the response counts.
 
 import { BrokerError } from '../port.ts'
 import { unreachable } from './next-refusals.ts'

@@ -5,8 +5,8 @@ import type { CallLimits, CallWindows } from '../transport/call-window.ts'
 
 export const unknowns = {
   /**
-   * Calls that share a count, with their limits. Published; whether the counts are kept for each connection, account,
-   * application or address is not. We take them for the account's.
+   * Limits of calls that share a count. The figures are published; whether the broker counts for each connection, account,
+   * application or address is not. We assume: for each account.
    */
   limits: {
     trading: { perMinute: 360, perHour: 14_400 },
@@ -27,7 +27,10 @@ export const unknowns = {
     ping: 'uncounted'
   } as Readonly<Record<string, string>>,
 
-  /** REST calls from one server address, all users together. The workers of a machine share it; machines behind one address are not known of. */
+  /**
+   * REST calls from one server address, all users together. The workers of a machine share the count; several machines behind one
+   * address do not know of each other.
+   */
   restOfAddress: { perMinute: 300, perTenMinutes: 1_000, perHour: 0, reserve: 0.4 } satisfies CallWindows,
   /** REST calls of one user: 80 in one document, 60 in another. */
   restOfUser: { perMinute: 60, perHour: 0 } satisfies CallWindows,
@@ -38,19 +41,19 @@ export const unknowns = {
   restTimeoutMs: 10_000,
 
   /**
-   * Sockets a user may have open. Published is 5; the error of one more is not, nor whether other programs of the user
-   * count. One place is left for a connection that is on its way out.
+   * Sockets that a user may have open. The published limit is 5; the error of one more is not published, nor whether other
+   * programs of the user count. One place is kept for a connection that is being closed.
    */
   socketsOfUser: 4,
 
   /**
-   * Streams a connection may have open. 100 is published; the response to one more is not, nor whether a purchase that
-   * subscribes has run by then: so none subscribes beyond. A few places are left for streams the broker still counts as
-   * open.
+   * Streams that a connection may have open. 100 is published; the response to one more is not, nor whether a purchase that
+   * subscribes has run by then: so no purchase subscribes beyond this. A few places are kept for streams that the broker still
+   * counts as open.
    */
   streamsOfConnection: 90,
 
-  /** Calls of a connection in a second. Published; whether pings count among them is not, nor where such a second begins. */
+  /** Calls of a connection in a second. The limit is published; whether pings count, and where such a second begins, is not. */
   callsPerSecond: 100,
 
   /**
@@ -60,7 +63,7 @@ export const unknowns = {
   applicationNamed:
     /\binvalid app(lication)?\b|\bapplication\b.*\b(invalid|unknown|not found|not registered)\b|\bapp[-_ ]?id\b/i,
 
-  /** The zone of the opening time that a closed market names: UTC by the one sample there is. */
+  /** The time zone of the opening time in a refusal for a closed market: UTC in the only sample there is. */
   zoneOfOpening: 'Z',
 
   /** Public market data has no address of its own in the documents' examples: the REST host, over WebSocket. */

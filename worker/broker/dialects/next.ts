@@ -50,7 +50,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
       try {
         place.claimSeat(userOf(token), unknowns.socketsOfUser)
         const requesting = { appId, accountId, token, hurry: place.hurry }
-        // The account is listed with its mode and currency; the address that every opening is given has the mode alone.
+        // The list of accounts has mode and currency; the address of a socket, which every opening reads, has the mode only.
         if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(requesting))
         const address = await rest.socketAddress(requesting)
         await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
@@ -68,7 +68,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
       const token = await readToken(access, unknowns.tokenForm)
       try {
         const { contracts, markup } = await rest.markupOf({ appId, spender: reporterOf(access), token, day, hurry })
-        // Statistics alone are published, in US dollars: the currency of all accounts here.
+        // Only statistics are published, in US dollars, the currency of all accounts here.
         return {
           sums: contracts === 0 ? [] : [{ currency: 'USD', contracts, markup }],
           contracts: null,
@@ -104,7 +104,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
       asset: textOf(row, 'underlying_symbol'),
       displayName: optionalText(row, 'underlying_symbol_name') ?? textOf(row, 'underlying_symbol'),
       market: textOf(row, 'market'),
-      // A pip here (0.01), though ticks call the number of decimals so.
+      // Here pip_size is a pip (0.01), while in ticks it is the number of decimals.
       pipSize: decimalsOf(numberOf(row, 'pip_size')),
       open: row.exchange_is_open === 1,
       suspended: row.is_trading_suspended === 1
@@ -113,7 +113,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
   }
 }
 
-/** An address is fresh and the token was just accepted: what is refused then is one more connection of the user. */
+/** The address is new and the token was just accepted: a refusal means that the user has too many connections. */
 function connectionRefused(error: unknown): unknown {
   if (!(error instanceof BrokerError) || error.brokerCode !== 'Refused') return error
   if (!/^status (400|403|409|429)/.test(`${error.cause}`)) return error
@@ -131,8 +131,7 @@ function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
     exitPrice: price('exit_spot'),
     currentSpot: price('current_spot')
   })
-  // Here either the flag or a final status means that a contract is over, so that one without the other is no
-  // contradiction.
+  // In this dialect the flag or a final status means that a contract is over: one without the other is no contradiction.
   return state.settled && state.said?.sold === false ? { ...state, said: { ...state.said, sold: null } } : state
 }
 

@@ -38,7 +38,10 @@ export function integerOf(body: Body, field: string): number {
   throw new BadFrame(`${field} is no whole number`)
 }
 
-/** Epoch seconds. Milliseconds and other figures that are no time of a contract are refused: it would be searched for elsewhere. */
+/**
+ * Epoch seconds. Milliseconds, and other figures that cannot be a time of a contract, are refused: contracts would be searched at
+ * the wrong time.
+ */
 export function timeOf(body: Body, field: string): number {
   const value = integerOf(body, field)
   if (value >= firstTime && value < lastTime) return value

@@ -191,12 +191,12 @@ function watchSite(connection: BrokerConnection, place: DialectContext): void {
   connection
     .call(request, { responseKey: 'website_status', timeoutMs: place.responseTimeoutMs, stream })
     .catch((error: BrokerError) => {
-      // The published limits go on to hold; a site that goes down is noticed when it is down.
+      // The published limits stay in use, and an outage of the site is noticed only when it happens.
       place.log.info({ brokerCode: error.brokerCode }, 'the broker did not send its status')
     })
 }
 
-/** Where a figure is missing, or is none, the published one goes on to hold: 0 would be no limit. */
+/** Where a figure is missing or not a number, the published one stays in use: 0 would mean no limit. */
 function readLimits(body: Body): CallLimits {
   const windows = (field: string, published: CallWindows) => {
     const stated = new Fields(bodyOf(body[field], field))

@@ -1,5 +1,5 @@
-// One window of a call quota: what was called within it, and which of these calls no other process knows of. Of those there
-// are a quarter of the quota at most; a process that takes over from one that was killed counts on that.
+// One window of a call quota: the calls made within it, and how many of them no other process knows of. These are at most a
+// quarter of the quota; a process that takes over from a killed one assumes that much.
 import type { CallRecord } from '../../../db/platform/call-records.ts'
 import { SlidingCount } from './sliding.ts'
 
@@ -92,8 +92,8 @@ export class CallWindow {
   }
 
   /**
-   * Other processes, last alive so many ms ago, may each have made all the calls that need no record; it takes the place of
-   * what was counted for them before, since a process makes no more of them in a window however often its record is read.
+   * Other processes, last alive `agesMs` ago, may each have made all the calls that need no record. This replaces what was
+   * counted for them before: a process makes no more such calls in a window, however often its record is read.
    */
   setCounters(now: number, agesMs: readonly number[]): void {
     for (const { at, calls } of this.#counters.splice(0)) this.#all.addPast(now, { ageMs: now - at, calls: -calls })
@@ -105,7 +105,7 @@ export class CallWindow {
     }
   }
 
-  /** What no other process knows of; from now on it is taken for recorded. */
+  /** The calls that no other process knows of; from now on they count as recorded. */
   settle(now: number): Omit<CallRecord, 'class'> {
     const calls = this.#all.limit > 0 ? this.#unrecorded.used(now) : 0
     this.#unrecorded.forget()

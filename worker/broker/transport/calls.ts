@@ -56,7 +56,7 @@ export class Calls {
     { timeoutMs, signal, giveUp }: Pick<CallOptions, 'timeoutMs' | 'signal'> & { giveUp(): void }
   ): void {
     let late: NodeJS.Immediate | undefined
-    // A process that was held up runs its timers before it reads what has arrived meanwhile: the response may be among that.
+    // A process that was held up runs its timers before it reads what has arrived meanwhile, which may include the response.
     const timer = setTimeout(() => {
       late = setImmediate(giveUp)
     }, timeoutMs)
@@ -74,7 +74,7 @@ export class Calls {
     const call = reqId === null ? undefined : this.#waiting.get(reqId)?.call
     if (!call) return
     const { error, msg_type: named, [call.responseKey]: body } = frame
-    // A first response may have nothing under its name yet, as that of a stream of later events.
+    // A first response may have no body under its name yet, for example that of a stream of later events.
     return error !== undefined || body !== undefined || named === call.responseKey ? call : undefined
   }
 

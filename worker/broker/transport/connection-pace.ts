@@ -1,11 +1,11 @@
-// How fast calls may follow each other on one connection: where the broker allows so many in a second, calls beyond them wait,
-// purchases and sales in front. Below that none waits.
+// How fast calls may follow each other on one connection, where the broker limits calls in a second: further calls wait,
+// purchases and sales first. Below the limit no call waits.
 import { type Clock, systemClock } from '../../platform/clock.ts'
 import type { BrokerError } from '../port.ts'
 import { SlidingCount } from './sliding.ts'
 import { type TakeOptions, WaitingCalls } from './waiting-calls.ts'
 
-/** Of what the broker allows; and of that the share which is kept for purchases and sales. */
+/** The share of the broker's limit that is used, and within it the share that is kept for purchases and sales. */
 const USED_SHARE = 0.95
 const RESERVED_SHARE = 0.06
 /** Longer than a second: calls that were sent a second apart may arrive closer together. */

@@ -43,7 +43,7 @@ export class Forgetting {
     this.#options = options
   }
 
-  /** Streams the broker still has although they are not used here any more. */
+  /** Streams that are still open at the broker although they are not used here any more. */
   get size(): number {
     return this.#waiting.length + this.#underWay
   }

@@ -3,8 +3,8 @@ import { BrokerError, closed } from '../port.ts'
 
 const AGAIN_MS = 1_000
 /**
- * As in TCP Vegas: work that takes little longer than the fastest did shows that there is room for more at a time, work that takes
- * much longer that there is too much. So much longer than the fastest, or than so many ms.
+ * As in TCP Vegas: work that takes little longer than the fastest did shows that more can run at a time, work that takes much
+ * longer that too much does. Quick means within `times` the fastest, or within `ms` of it.
  */
 const QUICK = { times: 1.5, ms: 50 }
 const SLOW = { times: 3, ms: 1_000 }
@@ -31,8 +31,8 @@ interface AtGate {
 }
 
 /**
- * Lets so many run at a time; the others wait their turn, but those in a hurry. Each quick one adds a place and each slow one takes
- * half of them away: a distant broker is worked for with many at a time, a full processor with few.
+ * Lets a number of works run at a time; the others wait for their turn, except those in a hurry. Each quick one adds a place and
+ * each slow one takes half of them away: with a distant broker many run at a time, on a full processor few.
  */
 export class Gate {
   readonly #least: number
@@ -56,7 +56,7 @@ export class Gate {
     const startedAt = this.#now()
     try {
       const done = await work()
-      // Not a refusal, which is quick on a full processor as well.
+      // Refusals do not count: they are quick on a full processor as well.
       const tookMs = this.#now() - startedAt
       this.#fastestMs = Math.min(this.#fastestMs, tookMs)
       if (tookMs <= Math.max(QUICK.ms, QUICK.times * this.#fastestMs))
@@ -70,7 +70,7 @@ export class Gate {
     }
   }
 
-  /** A place is counted for whom it is given to, so that a later caller cannot take it in between. */
+  /** A freed place is counted for the waiter that gets it, so that a later caller cannot take it in between. */
   #admit(): void {
     while (this.#running < this.#places) {
       const next = this.#waiting.shift()
@@ -80,7 +80,7 @@ export class Gate {
     }
   }
 
-  /** Resolves to whether it has a place, which it has unless it hurries. */
+  /** Resolves to whether it got a place, which is false only when it hurries. */
   #turn({ withinMs, hurry }: GateOptions): Promise<boolean> {
     return new Promise((resolve, reject) => {
       const leave = () => {
@@ -120,7 +120,7 @@ function tooMany(): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'Too many connections are being opened.', {
     brokerCode: 'NotConnected',
     ran: 'no',
-    // No failure of this connection: who comes next waits for it, and is not refused meanwhile.
+    // Not a failure of the connection: the next caller waits for it, and is not refused meanwhile.
     retryMs: AGAIN_MS
   })
 }

@@ -10,9 +10,9 @@ import type { BrokerConnection, Frame, Stream } from './sockets.ts'
 export interface ParkedOptions {
   reconnecting: ReconnectingConnection
   log: BrokerLog
-  /** Wall clock, ms. One that is wrong wakes early, or late by as much. */
+  /** Wall clock, ms. A wrong clock wakes early or late, by its error. */
   now(): number
-  /** How long a contract must be parked at least; its stream is opened so long before its end. */
+  /** The least time for which a contract may be parked, and how long before its end its stream is opened. */
   parkFromMs: number
   unparkAheadMs: number
   /** The account's open contracts. */
@@ -49,7 +49,7 @@ export class ParkedContracts {
     return [...this.#timers.keys()]
   }
 
-  /** How much longer a contract is parked, in ms; 0 when it is not. */
+  /** How much longer a contract is parked, in ms; 0 when it is not parked. */
   leftOf(contractId: string): number {
     const endsAt = this.#timers.get(contractId)?.endsAt
     return endsAt === undefined ? 0 : Math.max(0, endsAt - performance.now())
@@ -62,7 +62,7 @@ export class ParkedContracts {
   }
 
   /**
-   * How long a contract that ends then (epoch seconds) may be parked; 0 when it may not, or while sales are not
+   * For how long a contract that ends at `endsAt` (epoch seconds) may be parked; 0 when it may not, or while sales are not
    * received: then their stream is opened, so that the next call may return more.
    */
   lengthOf(endsAt: number | null): number {
@@ -70,7 +70,7 @@ export class ParkedContracts {
     const { now, parkFromMs, unparkAheadMs, reconnecting } = this.#options
     // Spread, so that contracts that end together are not all read together.
     const ms = endsAt * 1000 - now() - unparkAheadMs * (1 + Math.random() / 2)
-    // A parked contract costs a call at its end, where its stream came with the purchase.
+    // A parked contract costs a call at its end, while a stream comes with the purchase.
     if (ms < parkFromMs || !reconnecting.plenty('proposal_open_contract')) return 0
     if (this.#receiving) return Math.min(ms, MAX_PARK_MS)
     this.#listen()

@@ -64,7 +64,7 @@ export class Budget {
     this.#class(name).spend()
   }
 
-  /** The broker refused a call of this class as one too many: nothing goes for a while, longer each time in a row. */
+  /** The broker refused a call of this class for exceeding its limit: no call leaves for a while, longer after each refusal in a row. */
   backOff(name: string): void {
     this.#class(name).backOff()
   }
@@ -95,7 +95,7 @@ export class Budget {
     return this.#records !== undefined && this.#readAt !== null && this.#readAgainAt > 0
   }
 
-  /** Publishes to other processes what was spent here, and that no more will be before what they spent is read. */
+  /** Publishes to other processes what was spent here; nothing more is spent before their records are read again. */
   async settle(): Promise<void> {
     if (this.#records === undefined || this.#readAt === null) return
     this.#readAgainAt = 0
@@ -178,7 +178,7 @@ class ClassBudget {
     this.#waiting = new WaitingCalls(`class ${name}`, clock, {
       readyAt: (now, urgent) => this.#readyAt(now, urgent),
       admit: now => this.#admit(now),
-      // What waits for a record is served when it is written.
+      // A call that waits for a record is served when the record is written.
       paused: () => this.#recording
     })
     this.#minute = new CallWindow({ limit: windows.perMinute, windowMs: 60_000, steps: 12 })
@@ -256,7 +256,7 @@ class ClassBudget {
     return covered
   }
 
-  /** Whether a call may go as far as records are concerned; where it may not yet, calls are recorded. */
+  /** Whether the records allow one more call; if not yet, calls are recorded. */
   #covered(now: number): boolean {
     if (this.#record === undefined) return true
     const lacking = this.#windows.filter(window => !window.covered(now))
@@ -276,7 +276,7 @@ class ClassBudget {
       })
       this.#waiting.serve()
     }
-    // Calls wait, as they would for a quota, and no longer than they may.
+    // Calls wait, as for a quota, and no longer than they may.
     const failed = () =>
       this.#clock.after(RECORD_AGAIN_MS, () => {
         this.#recording = false

@@ -38,7 +38,7 @@ interface ReconnectingCall {
 
 type ReadOptions = Pick<ReconnectingCall, 'responseKey' | 'timeoutMs' | 'stream' | 'beforeSend'>
 
-/** Pauses between attempts at a call that changes nothing. */
+/** Pauses between attempts at a call that only reads. */
 const READ_PAUSES = { firstMs: 250, mostMs: 4_000 }
 /** Pauses between attempts to open the connection after failures in a row. */
 const OPEN_PAUSES = { firstMs: 250, mostMs: 8_000 }
@@ -103,7 +103,7 @@ export class ReconnectingConnection {
     return this.#callOnce(call, request, options)
   }
 
-  /** Sends a call that changes nothing: again and again until it succeeds or the time is up. */
+  /** Sends a call that only reads, and repeats it until it succeeds or the time is over. */
   async read(call: string, request: Record<string, unknown>, options: ReadOptions = {}): Promise<Frame> {
     const { timeoutMs = this.#options.responseTimeoutMs, ...rest } = options
     const deadline = performance.now() + timeoutMs
@@ -135,7 +135,7 @@ export class ReconnectingConnection {
     if (doubled && this.current !== null) this.retire(this.current, error)
   }
 
-  /** Whether at least half of the budget such a call counts in is left: enough for what is not urgent. */
+  /** Whether at least half of the call's budget is left: enough for work that is not urgent. */
   plenty(call: string): boolean {
     return this.#options.budget.leftOf(this.#options.classOf(call)) >= 0.5
   }
@@ -154,8 +154,9 @@ export class ReconnectingConnection {
   }
 
   /**
-   * A token that is refused, or that is not there or cannot be read yet, needs no pause: a usable one may be stored at any
-   * time, and the next order must not fail for the absence of the previous one. Nor does a broker that cannot be reached.
+   * A token that is refused, missing or unreadable needs no pause before the next attempt: a usable one may be stored at any
+   * time, and the next order must not fail because the previous one had no token. Nor does a broker that cannot be reached, for
+   * which reachability.ts pauses.
    */
   #failed(error: unknown): void {
     if (!(error instanceof BrokerError) || isAppRefused(error.brokerCode)) return
@@ -203,7 +204,7 @@ export class ReconnectingConnection {
       const turn = connection.turn({ urgent: mayRun, waitMs: leftMs(), signal })
       if (turn === undefined) break
       await turn
-      // It may have been retired meanwhile.
+      // The connection may have been retired meanwhile.
       const waited = connection
       connection = this.current ?? (await this.connect())
       if (waited === connection) break
@@ -232,10 +233,10 @@ export class ReconnectingConnection {
       if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no response')
       else if (wantsReauthorising(error)) {
         this.retire(connection, error)
-        // The call was refused before it was processed, so that a retry cannot do it twice.
+        // Refused before it was processed, so a retry cannot do it twice.
         if (!anew) return await this.#callOnce(call, request, options, true)
       }
-      // Mostly a fault of ours or of our configuration; a strange symbol of the caller's may do it too.
+      // Usually a fault of ours or of our configuration; a caller's unusual symbol can cause it too.
       if (isOurFault(error)) log.warn({ call, err: error }, 'the broker does not accept our request')
       if (error.ran === 'unknown')
         log.warn({ call, brokerCode: error.brokerCode }, 'a call to the broker ended in doubt')

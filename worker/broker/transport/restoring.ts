@@ -1,5 +1,5 @@
-// Requests the streams again that are missing, in rounds with growing pauses. Contracts without a place for a stream are
-// read now and then meanwhile; a place that becomes free ends the pause.
+// Requests missing streams again, in rounds with growing pauses. Contracts without a place for a stream are read now and then
+// meanwhile; a place that becomes free ends the pause.
 import { setTimeout as delay } from 'node:timers/promises'
 import { backOff } from '../../../db/platform/back-off.ts'
 import type { BrokerLog } from '../port.ts'

@@ -157,12 +157,12 @@ export class AccountSession implements Session {
     offset
   }: Parameters<Session['profitTable']>[0]): Promise<(Evidence | null)[]> {
     const { dialect } = this.#options
-    // Here, unlike in the statement, times are texts.
+    // In this call, unlike in the statement, times are strings.
     const dates = { date_from: String(from), ...(to === undefined ? {} : { date_to: String(to) }) }
     const page = paged({ limit, offset, most: 500 })
     const frame = await this.#read('profit_table', { description: 1, sort: 'DESC', ...dates, ...page })
     return readResponse(frame, ({ profit_table: table }) =>
-      // By its schema a row may be of no contract.
+      // By its schema a row may belong to no contract.
       rowsOf(table, 'transactions').map(row => (row.contract_id === null ? null : dialect.readProfitTable(row)))
     )
   }
@@ -236,9 +236,7 @@ function readSold({ sell }: Frame): { contractId: string; soldFor: string; trans
   }
 }
 
-/**
- * The rows of a list in a response. An unreadable row spoils the whole: a contract left out would be taken for absent.
- */
+/** The rows of a list in a response. One unreadable row makes the whole list unusable: a contract left out would count as absent. */
 function rowsOf(response: unknown, field: string): Body[] {
   return listOf(bodyOf(response, 'the response')[field] ?? [], field).map(row => bodyOf(row, `a row of ${field}`))
 }
@@ -247,7 +245,7 @@ function paged({ limit, offset, most }: { limit: number; offset?: number; most: 
   return { limit: Math.max(1, Math.min(limit, most)), ...(offset === undefined ? {} : { offset }) }
 }
 
-/** Contract ids go out as numbers; what is none cannot be a contract of this broker. */
+/** Contract ids are sent as numbers; anything else cannot be a contract of this broker. */
 function isContractId(contractId: string): boolean {
   return /^[1-9]\d{0,15}$/.test(contractId) && Number.isSafeInteger(Number(contractId))
 }

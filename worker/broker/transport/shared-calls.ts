@@ -1,5 +1,5 @@
-// Calls of a quota that all workers of a machine spend together: each batch is taken from a common count, in which those of
-// a killed worker stay. What is urgent goes first, and alone may use the reserve.
+// Calls of a quota that all workers of a machine share: each batch is taken from a common count, in which calls of a killed
+// worker stay counted. Urgent calls go first, and only they may use the reserve.
 
 import type { CallRecords, SharedQuota } from '../../../db/platform/call-records.ts'
 import type { BrokerLog } from '../port.ts'
@@ -66,9 +66,9 @@ export class SharedCalls {
     while (urgent.length + ordinary.length > 0) {
       const queue = urgent.length > 0 ? urgent : ordinary
       const { granted, retryMs } = await this.#spend(queue === urgent, Math.min(AT_ONCE, queue.length))
-      // Those who gave up meanwhile leave theirs unused.
+      // Callers that gave up meanwhile leave their calls unused.
       for (const waiting of queue.slice(0, granted)) waiting.go()
-      // An urgent one that came meanwhile may use the reserve.
+      // An urgent call that came meanwhile may use the reserve.
       if (granted === 0 && (queue === urgent || urgent.length === 0)) await this.#pause(retryMs)
     }
     this.#pumping = false

@@ -281,7 +281,7 @@ export class BrokerConnection {
     }
   }
 
-  /** An update of a stream we do not know: it may have overtaken the response that names it, or outlived its use. */
+  /** An update of an unknown stream: it overtook the response that names the stream, or the stream is not used any more. */
   #unclaimed(subscriptionId: string, frame: Frame): void {
     const awaited = this.#calls.opensStream && !this.#forgetting.has(subscriptionId)
     if (awaited && this.#streams.hold(subscriptionId, frame)) return
@@ -304,7 +304,7 @@ export class BrokerConnection {
     this.reset('too many unreadable frames')
   }
 
-  /** Any frame since the ping is as good as a pong; where no ping could be sent, any since the one before. */
+  /** Any frame since the ping counts as a pong; where no ping could be sent, any frame since the last one. */
   #ping(): void {
     if (!this.open) return
     const { pingEveryMs = DEFAULT_PING_EVERY_MS, pongWithinMs = DEFAULT_PONG_WITHIN_MS } = this.#options
@@ -348,7 +348,7 @@ function reqIdOf({ req_id: own, echo_req: request }: Frame): number | null {
   return typeof reqId === 'number' ? reqId : null
 }
 
-/** An error that is null is none. */
+/** An `error` of null means no error. */
 function withoutError({ error: _, ...rest }: Frame): Frame {
   return rest
 }

@@ -29,7 +29,7 @@ export class StreamPlaces {
   free(): number {
     const subscriptions = this.#subscriptions
     let places = this.#dialect.maxStreams - this.#reserved - (this.#reconnecting.current?.lingering ?? 0)
-    // Mostly there are few contracts, and no need to count.
+    // Usually there are few contracts, and no need to count.
     if (subscriptions.size < places) return places - subscriptions.size
     for (const { source, subscribing } of subscriptions.values()) if (source !== null || subscribing) places -= 1
     return places

@@ -20,7 +20,7 @@ export interface SubscriptionsOptions extends Omit<ParkedOptions, 'onOver' | 'on
   lostAfterMs: number
 }
 
-// A sale by another program is found so late at most.
+// A sale by another program is found after this at the latest.
 const AWAY_MS = 10 * 60_000
 const CALL = 'proposal_open_contract'
 
@@ -121,7 +121,7 @@ export class Subscriptions {
     this.#places.release(source, subscription.contractId)
   }
 
-  /** A connection is gone: its streams are sought again elsewhere. */
+  /** A connection is gone: its streams are requested again on the next one. */
   down(connection: BrokerConnection): void {
     const now = performance.now()
     for (const subscription of this.#byContract.values()) {
@@ -210,7 +210,7 @@ export class Subscriptions {
     }
     if (frame.proposal_open_contract === undefined) return false
     const state = this.#read(frame)
-    // A settled state under another id is for the listener to judge; of an open contract it is of no use.
+    // A settled state with another contract id is passed to the listener, which judges it; an open one is ignored.
     if (state.contractId !== subscription.contractId && !state.settled) return false
     // Frames sent before we unsubscribed may still arrive; only a settlement matters.
     const parked = this.#parked.has(subscription.contractId)
@@ -248,7 +248,7 @@ export class Subscriptions {
     void this.#again(subscription).then(() => this.#restoring.begin())
   }
 
-  /** The stream brings nothing any more, though the connection is up: request it again. */
+  /** The stream delivers nothing although the connection is up: request it again. */
   #away(subscription: ContractSubscription): void {
     subscription.source = null
     subscription.awaySince = performance.now()

@@ -17,7 +17,7 @@ interface CallPlaces {
   readyAt(now: number, urgent: boolean): number
   /** Counts a call that goes now; false where it may not go before `serve` is called again. */
   admit(now: number): boolean
-  /** Whether `serve` will be called once calls may go. */
+  /** Whether calls are held up, and `serve` will be called when they may go. */
   paused?(): boolean
 }
 
@@ -39,7 +39,7 @@ export class WaitingCalls {
   readonly #ordinary: WaitingCall[] = []
   #disarm: (() => void) | null = null
 
-  /** `what` names for refusals what has no room. */
+  /** `what` names the calls in refusals. */
   constructor(what: string, clock: Pick<Clock, 'now' | 'after'>, places: CallPlaces) {
     this.#what = what
     this.#clock = clock
@@ -51,15 +51,15 @@ export class WaitingCalls {
   }
 
   /**
-   * Nothing when the call may go at once, and then it is counted; else a promise of the moment it may, which rejects with
-   * BrokerError QuotaExhausted (ran 'no') when that would come too late.
+   * Returns undefined when the call may go at once, and counts it; else a promise that resolves when it may go, and rejects with
+   * BrokerError QuotaExhausted (ran 'no') when that would be too late.
    */
   take({ urgent = false, waitMs = DEFAULT_WAIT_MS, signal }: TakeOptions): Promise<void> | undefined {
     const now = this.#clock.now()
     const queued = this.#urgent.length + (urgent ? 0 : this.#ordinary.length)
     const ready = this.#places.readyAt(now, urgent)
     if (queued === 0 && ready <= now && this.#places.admit(now)) return
-    // Called off while it was read what others spent: its signal is not raised a second time.
+    // Aborted while the records of others were read: an aborted signal raises no further event.
     if (signal?.aborted || ready - now > waitMs || queued >= MAX_WAITING)
       return Promise.reject(exhausted(this.#what, Math.max(0, ready - now)))
     return new Promise((resolve, reject) => {
@@ -124,7 +124,7 @@ export class WaitingCalls {
   }
 }
 
-/** The refusal of a call that there is no room for; `retryMs` is when there is, where that is known. */
+/** The refusal of a call for which there is no room; `retryMs` is when there may be, where that is known. */
 export function exhausted(cause: string, retryMs?: number): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'Too many calls to the broker for this account right now.', {
     brokerCode: 'QuotaExhausted',
