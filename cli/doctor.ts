@@ -55,7 +55,7 @@ function onlyFromHere(finding: Finding): Finding {
   return {
     ...finding,
     status: 'warn',
-    advice: 'only from this machine, the workers reach it: nothing to do where none of them runs'
+    advice: 'only from this machine, the workers reach it: nothing to do unless a worker runs here'
   }
 }
 

@@ -45,12 +45,12 @@ const groups: Record<string, () => Promise<(program: Command) => void>> = {
 export async function createProgram(args: readonly string[] = []): Promise<Command> {
   const program = new Command('operator')
     .description('Runs and administers the trading operator service.')
-    // In its short form elsewhere it would be found in a value: `--after -V…`, a cursor, printed the version.
+    // The short form -V works only as the first argument: elsewhere it may be part of a value (`--after -V…`, a cursor).
     .version(about.version, args[0] === '-V' ? '-V, --version' : '--version')
     .option('--json', 'print one JSON document on stdout and nothing else')
     .option('--csv', 'print a list as CSV, with all its fields')
-    .option('--yes', 'agree to every question')
-    .option('--no-input', 'never ask; refuse what would need a question')
+    .option('--yes', 'confirm without a prompt')
+    .option('--no-input', 'never prompt; refuse what needs a confirmation')
     .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
     .exitOverride()
     .helpCommand(true)

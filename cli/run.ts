@@ -26,7 +26,7 @@ export function addRun(program: Command): void {
   program
     .command('run')
     .description('Run everything on this machine: database, simulated broker, api and worker; place a first order')
-    .option('--once', 'stop after the first order; the exit code says whether it was placed')
+    .option('--once', 'stop after the first order; the exit code shows whether it was placed')
     .option('--tick-ms <ms>', 'interval of the simulated ticks', '200')
     .addHelpText('after', examples('run', 'run --tick-ms 1000', 'run --once --json'))
     .action(bare(run, { input: RunOptions }))
@@ -104,7 +104,7 @@ async function start(running: RunContext): Promise<void> {
   try {
     const demo = await openDemo({ address, store, config, actor: operatorName(config.operatorName) })
     const order = await placeDemoOrder(address, demo).catch((error: unknown): undefined => {
-      // The broker of another run need not know our demo trader.
+      // The broker of another run may not have our demo trader.
       if (!elsewhere(config) || running.options.once) throw error
       print.as('run')(`no first order at that broker: ${error instanceof Error ? error.message : error}`)
     })

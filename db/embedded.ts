@@ -159,9 +159,9 @@ function launchKeeper(options: KeeperOptions, log?: (message: string) => void): 
     })
     const lines = createInterface(keeper.stdout)
     lines.on('line', line => {
-      const said = JSON.parse(line) as { note?: string; settled?: boolean; error?: string }
-      if (said.note) log?.(said.note)
-      else finish(said.error === undefined ? undefined : new Error(said.error))
+      const message = JSON.parse(line) as { note?: string; settled?: boolean; error?: string }
+      if (message.note) log?.(message.note)
+      else finish(message.error === undefined ? undefined : new Error(message.error))
     })
     keeper.once('error', finish)
     keeper.once('close', () => finish(new Error(`PostgreSQL's keeper ended early. ${complaint}`.trim())))

@@ -1,6 +1,6 @@
 // The partner: an operator of a trading front end.
 import type { FromSchema } from 'json-schema-to-ts'
-import { said } from './commands/text.ts'
+import { lineOfText } from './commands/text.ts'
 import { ApiError } from './errors/errors.ts'
 import { idField } from './fields/fields.ts'
 import { allScopes } from './fields/scopes.ts'
@@ -85,7 +85,7 @@ export const SuspendPartner = {
   required: ['partnerId', 'reason'],
   properties: {
     partnerId: { type: 'string', minLength: 1, maxLength: 128 },
-    reason: said(3, 500, 'Why, for the audit log.')
+    reason: lineOfText(3, 500, 'Why, for the audit log.')
   }
 } as const
 export type SuspendPartner = FromSchema<typeof SuspendPartner>

@@ -67,7 +67,7 @@ export function addAnalytics(program: Command): void {
     )
     .option('--partner <partnerId>', 'of one partner')
     .option('--days <count>', 'how many days up to today', '92')
-    .option('--repair', 'add up anew what differs')
+    .option('--repair', 'recompute what differs')
     .addHelpText('after', examples('analytics verify', 'analytics verify --partner ptn_01jd… --days 7 --repair'))
     .action(withStore(verify, { input: VerifyAnalytics, acts: true }))
 }
@@ -197,7 +197,7 @@ async function verify({ db, actor, fail }: Opened, { partner, days, repair }: Ve
       await recordAudit(trx, { actor, action: 'analytics.repair', target: partnerId ?? 'all' })
     })
     while (await addUpAnalytics(db));
-  } else if (found.length > 0) fail(`${found.length} sums are not those of the orders; --repair adds them up anew.`)
+  } else if (found.length > 0) fail(`${found.length} sums differ from the orders; --repair recomputes them.`)
   // Of days before it orders were dropped, which are in the sums alone.
   const comparedFrom = await firstComparableDay(db)
   return { days, differences: found.length, repaired: repair === true && found.length > 0, comparedFrom, found }

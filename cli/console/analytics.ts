@@ -82,16 +82,16 @@ export const analytics: View<AnalyticsData> = {
 
   actions(data, place) {
     const { mode, measure } = filterOf(place.filter)
-    const change = (key: string, says: string, filter: string): KeyAction => ({
+    const change = (key: string, label: string, filter: string): KeyAction => ({
       key,
-      says,
+      label,
       press: () => ({ place: { filter, ...('days' in data ? {} : { chosen: undefined }) } })
     })
     const changes = [change('m', 'mode', `${next(modes, mode)} ${measure}`)]
     if ('days' in data) return [...changes, change('b', 'bars', `${mode} ${next(measures, measure)}`)]
     const { chosen } = place
     if (chosen === undefined) return changes
-    return [{ key: 'enter', says: 'open', press: () => open(place, chosen) }, ...changes]
+    return [{ key: 'enter', label: 'open', press: () => open(place, chosen) }, ...changes]
   }
 }
 

@@ -33,7 +33,7 @@ interface ActionUnderWay {
   current?: RunningAction
 }
 
-interface Look {
+interface Reading {
   /** The place that was read. */
   key: string
   data: unknown
@@ -47,18 +47,18 @@ export function App({ opened, underWay }: { opened: Opened; underWay: ActionUnde
   const now = useNow()
   const [tab, setTab] = useState(0)
   const [places, setPlaces] = useState<ViewPosition[]>(() => views.map(() => ({ filter: '', search: '' })))
-  const [mode, setMode] = useState<Mode>({ kind: 'look' })
-  const { said, changes, start, forgetSaid } = useCommands({ opened, underWay, setMode })
+  const [mode, setMode] = useState<Mode>({ kind: 'browse' })
+  const { message, changes, start, clearMessage } = useCommands({ opened, underWay, setMode })
   const place = places[tab] as ViewPosition
   const view = views[tab] as View<unknown>
-  const { look, trouble } = useLook({ opened, view, tab, place, changes, now })
+  const { reading, trouble } = useReading({ opened, view, tab, place, changes, now })
 
-  const drawn: Drawn = look
-    ? view.draw(look.data, place, size)
+  const drawn: Drawn = reading
+    ? view.draw(reading.data, place, size)
     : { head: [], lines: [{ text: trouble ? '' : 'Reading…' }], plain: true }
   const ids = drawn.lines.flatMap(({ id }) => (id === undefined ? [] : [id]))
   const chosen = place.chosen !== undefined && ids.includes(place.chosen) ? place.chosen : ids[0]
-  const actions = look ? view.actions(look.data, { ...place, chosen }) : []
+  const actions = reading ? view.actions(reading.data, { ...place, chosen }) : []
 
   const go = (changed: Partial<ViewPosition>) =>
     setPlaces(all => all.map((each, i) => (i === tab ? { ...each, ...changed } : each)))
@@ -68,7 +68,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: ActionUnde
     if (input) {
       const { label, initial: text = '', use } = input
       const used = (typed: string) => {
-        setMode({ kind: 'look' })
+        setMode({ kind: 'browse' })
         act(use(typed))
       }
       setMode({ kind: 'type', label, text, use: used })
@@ -77,7 +77,7 @@ export function App({ opened, underWay }: { opened: Opened; underWay: ActionUnde
   }
 
   const press = (input: string, key: Key) => {
-    forgetSaid()
+    clearMessage()
     const page = Math.max(1, size.rows - CHROME - drawn.head.length)
     const by = rowsMoved(input, key, { page, all: ids.length })
     if (input === 'q') exit()
@@ -98,9 +98,9 @@ export function App({ opened, underWay }: { opened: Opened; underWay: ActionUnde
     (input, key) => {
       if (mode.kind === 'confirm') confirmKey(mode, input, key)
       else if (mode.kind === 'type') typeKey(mode, setMode, input, key)
-      else if (mode.kind === 'look') press(input, key)
+      else if (mode.kind === 'browse') press(input, key)
     },
-    { mode, reading: !look && !trouble }
+    { mode, reading: !reading && !trouble }
   )
 
   const lines = frame(
@@ -108,11 +108,11 @@ export function App({ opened, underWay }: { opened: Opened; underWay: ActionUnde
       tabs: views.map(({ name }) => name),
       tab,
       now,
-      trouble: trouble && `${trouble}${look ? ` Shown is what was known at ${clock(look.at)}.` : ''}`,
+      trouble: trouble && `${trouble}${reading ? ` Shown is what was known at ${clock(reading.at)}.` : ''}`,
       drawn,
       chosen,
       mode,
-      said,
+      message,
       actions,
       opened: place.opened !== undefined
     },
@@ -143,7 +143,7 @@ function useCommands({
   underWay: ActionUnderWay
   setMode: (mode: Mode) => void
 }) {
-  const [said, setSaid] = useState<{ text: string; bad: boolean }>()
+  const [message, setMessage] = useState<{ text: string; bad: boolean }>()
   const [changes, setChanges] = useState(0)
 
   const start = (run: NonNullable<Move['run']>) => {
@@ -152,31 +152,31 @@ function useCommands({
     const confirm = (question: string) =>
       new Promise<void>((resolve, reject) => {
         refuse = () => reject(new CommandRefusal('Nothing was changed.'))
-        const answer = (agreed: boolean) => {
+        const decide = (agreed: boolean) => {
           note('Working…')
           if (agreed) resolve()
           else refuse()
         }
-        setMode({ kind: 'confirm', question, answer })
+        setMode({ kind: 'confirm', question, decide })
       })
     note('Working…')
     const done = run({ ...opened, confirm, note })
       .then(
-        text => setSaid({ text, bad: false }),
-        error => setSaid({ text: endingOf(error).line ?? 'It failed.', bad: true })
+        text => setMessage({ text, bad: false }),
+        error => setMessage({ text: endingOf(error).line ?? 'It failed.', bad: true })
       )
       .finally(() => {
         underWay.current = undefined
-        setMode({ kind: 'look' })
+        setMode({ kind: 'browse' })
         setChanges(count => count + 1)
       })
     underWay.current = { done, abandon: () => refuse() }
   }
-  return { said, changes, start, forgetSaid: () => setSaid(undefined) }
+  return { message, changes, start, clearMessage: () => setMessage(undefined) }
 }
 
 /** The latest data of a place, and the error of a newer read that failed. Reads never overlap. */
-function useLook({
+function useReading({
   opened,
   view,
   tab,
@@ -190,13 +190,13 @@ function useLook({
   place: ViewPosition
   changes: number
   now: Date
-}): { look?: Look; trouble?: string } {
+}): { reading?: Reading; trouble?: string } {
   const { db, config } = opened
   const { opened: shown, filter, search } = place
   const key = JSON.stringify([tab, shown, filter, search])
-  const [views, setViews] = useState<Record<number, Look>>({})
+  const [views, setViews] = useState<Record<number, Reading>>({})
   const [failure, setFailure] = useState<string>()
-  const known = useRef<Record<number, Look>>({})
+  const known = useRef<Record<number, Reading>>({})
   const reading = useRef(Promise.resolve())
   const since = useRef<number | undefined>(undefined)
 
@@ -234,9 +234,12 @@ function useLook({
   }, [turn, changes])
 
   const waited = since.current === undefined ? 0 : now.getTime() - since.current
-  const slow = waited > PATIENCE_MS ? `The database has not answered for ${Math.round(waited / 1000)} s.` : undefined
-  const look = views[tab]?.key === key ? views[tab] : undefined
-  return { look, trouble: slow ?? (failure && `The database cannot be read: ${failure}.`.replace('..', '.')) }
+  const slow = waited > PATIENCE_MS ? `The database has not responded for ${Math.round(waited / 1000)} s.` : undefined
+  const latest = views[tab]?.key === key ? views[tab] : undefined
+  return {
+    reading: latest,
+    trouble: slow ?? (failure && `The database cannot be read: ${failure}.`.replace('..', '.'))
+  }
 }
 
 function useNow(): Date {

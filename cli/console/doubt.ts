@@ -57,7 +57,7 @@ export const doubt: View<DoubtData> = {
   actions(data, place) {
     const { opened, chosen } = place
     if (!('openedOrder' in data)) {
-      return chosen ? [{ key: 'enter', says: 'evidence', press: () => open(place, chosen) }] : []
+      return chosen ? [{ key: 'enter', label: 'evidence', press: () => open(place, chosen) }] : []
     }
     return opened && isUndecided(data.openedOrder) ? deciding(opened, place) : []
   }
@@ -76,7 +76,7 @@ function deciding(orderId: string, { chosen }: ViewPosition): KeyAction[] {
     ? [
         {
           key: 'a',
-          says: 'adopt contract',
+          label: 'adopt contract',
           press: () => ({
             run: async opened => {
               await reconcile(opened, { order: orderId, adopt: chosen })
@@ -90,7 +90,7 @@ function deciding(orderId: string, { chosen }: ViewPosition): KeyAction[] {
     ...adopting,
     {
       key: 'x',
-      says: 'declare absent',
+      label: 'declare absent',
       press: () => ({
         run: async opened => {
           await reconcile(opened, { order: orderId, absent: true })

@@ -5,9 +5,9 @@ import { type Drawn, type KeyAction, MARK, type Size } from './view.ts'
 
 /** What the console does with the next key. */
 export type Mode =
-  | { kind: 'look' }
+  | { kind: 'browse' }
   | { kind: 'type'; label: string; text: string; use(text: string): void }
-  | { kind: 'confirm'; question: string; answer(agreed: boolean): void }
+  | { kind: 'confirm'; question: string; decide(agreed: boolean): void }
   | { kind: 'busy'; text: string }
 
 interface Framed {
@@ -20,7 +20,7 @@ interface Framed {
   chosen?: string
   mode: Mode
   /** How the last command ended. */
-  said?: { text: string; bad: boolean }
+  message?: { text: string; bad: boolean }
   actions: KeyAction[]
   opened: boolean
 }
@@ -67,7 +67,7 @@ function scrolled({ drawn, chosen }: Framed, room: number, width: number): strin
   return shown
 }
 
-function prompt({ mode, said }: Framed, width: number): string[] {
+function prompt({ mode, message }: Framed, width: number): string[] {
   switch (mode.kind) {
     case 'type': {
       const label = cut(mode.label, Math.floor(width / 2))
@@ -80,8 +80,8 @@ function prompt({ mode, said }: Framed, width: number): string[] {
     case 'busy':
       return [tones.quiet(cut(mode.text, width))]
     default:
-      if (!said) return []
-      return wrap(said.text, width, 2).map(line => (said.bad ? tones.bad : tones.good)(line))
+      if (!message) return []
+      return wrap(message.text, width, 2).map(line => (message.bad ? tones.bad : tones.good)(line))
   }
 }
 
@@ -90,12 +90,12 @@ function foot({ mode, actions, opened, tabs, drawn }: Framed, width: number): st
   if (mode.kind === 'type') keys.push(['enter', 'done'], ['esc', 'cancel'])
   else if (mode.kind === 'confirm') keys.push(['y', 'yes'], ['n', 'no'])
   else {
-    for (const { key, says } of actions) keys.push([key, says])
+    for (const { key, label } of actions) keys.push([key, label])
     if (opened) keys.push(['esc', 'back'])
     if (drawn.lines.length > 1) keys.push(['↑↓', drawn.plain ? 'scroll' : 'move'])
     keys.push([`1–${tabs.length}`, 'view'], ['q', 'quit'])
   }
-  const plain = keys.map(([key, says]) => `${key} ${says}`).join('  ')
+  const plain = keys.map(([key, label]) => `${key} ${label}`).join('  ')
   if (plain.length > width) return cut(plain, width)
-  return keys.map(([key, says]) => `${tones.title(key)} ${tones.quiet(says)}`).join('  ')
+  return keys.map(([key, label]) => `${tones.title(key)} ${tones.quiet(label)}`).join('  ')
 }

@@ -1,4 +1,4 @@
-// The keys of the console: each acts on what the one before it has changed, and what it does depends on the mode.
+// The keys of the console. Each key sees the state that the previous one left; what it does depends on the mode.
 import { setTimeout } from 'node:timers/promises'
 import { type Key, useInput } from 'ink'
 import { useEffect, useRef } from 'react'
@@ -6,7 +6,7 @@ import type { Mode } from './frame.ts'
 import { clean } from './text.ts'
 
 const TYPED_LONGEST = 500
-/** A key after which nothing is drawn changed nothing; the next one need not wait. */
+/** A key that has drawn nothing after this long changed nothing, and the next one need not wait. */
 const UNCHANGED_MS = 50
 /** How long a key waits for a place to be read. */
 const PLACE_READ_MS = 1000
@@ -27,10 +27,10 @@ export function useKeys(
   const pressed = useRef(Promise.resolve())
   useInput((input, key) => {
     // A key held down arrives as several at once; anything else in one piece was pasted.
-    const several = input.length > 1 && new Set(input).size === 1 && mode.kind === 'look'
+    const several = input.length > 1 && new Set(input).size === 1 && mode.kind === 'browse'
     for (const one of several ? input : [input]) {
       pressed.current = pressed.current.then(async () => {
-        // A place just gone to has no keys of its own before it is read.
+        // A place that was just opened has no keys before it is read.
         const patience = Date.now() + PLACE_READ_MS
         while (latest.current.reading && Date.now() < patience) await setTimeout(10)
         latest.current.onKey(one, key)
@@ -40,16 +40,16 @@ export function useKeys(
   })
 }
 
-/** One key and nothing pasted: only a y of its own agrees. */
-export function confirmKey({ answer }: ModeOf<'confirm'>, input: string, key: Key): void {
-  if (input === 'y' || input === 'Y') answer(true)
-  else if (input === 'n' || input === 'N' || key.escape) answer(false)
+/** Only the single key y agrees; pasted text does not. */
+export function confirmKey({ decide }: ModeOf<'confirm'>, input: string, key: Key): void {
+  if (input === 'y' || input === 'Y') decide(true)
+  else if (input === 'n' || input === 'N' || key.escape) decide(false)
 }
 
 /** A key of a text that is being typed; what is pasted may have the end of its line in it. */
 export function typeKey(mode: ModeOf<'type'>, setMode: (mode: Mode) => void, input: string, key: Key): void {
   const [typed = '', ...more] = input.split(/[\r\n]/)
-  if (key.escape) setMode({ kind: 'look' })
+  if (key.escape) setMode({ kind: 'browse' })
   else if (key.backspace || key.delete) setMode({ ...mode, text: [...mode.text].slice(0, -1).join('') })
   else if (key.return) mode.use(mode.text.trim())
   else if (!key.ctrl && !key.meta && !key.tab && !key.upArrow && !key.downArrow) {

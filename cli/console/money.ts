@@ -119,7 +119,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Key
   const what = `${usd(amountUsd)} USD`
   const approving: KeyAction = {
     key: 'a',
-    says: 'approve',
+    label: 'approve',
     press: () =>
       addressCheck === 'OK'
         ? { run: opened => agree(opened, { payoutId }) }
@@ -134,7 +134,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Key
   }
   const paying: KeyAction = {
     key: 'p',
-    says: 'paid',
+    label: 'paid',
     press: () => ({
       input: {
         label: `Reference of the payment of ${what}`,
@@ -149,7 +149,7 @@ function steps({ payoutId, status, amountUsd, addressCheck }: PayoutRecord): Key
   }
   const rejecting: KeyAction = {
     key: 'x',
-    says: 'reject',
+    label: 'reject',
     press: () => ({
       input: {
         label: `Reason to reject ${what}, for its creator`,

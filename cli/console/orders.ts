@@ -28,10 +28,10 @@ export const orders: View<OrdersData> = {
     if ('openedOrder' in data) return []
     const { chosen, filter } = place
     return [
-      ...(chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []),
+      ...(chosen ? [{ key: 'enter', label: 'open', press: () => open(place, chosen) }] : []),
       {
         key: 'f',
-        says: 'filter',
+        label: 'filter',
         press: () => ({ place: { filter: next(filters, filter), chosen: undefined } })
       },
       searching(place)

@@ -103,7 +103,7 @@ export const partners: View<PartnersData> = {
   actions(data, place) {
     if ('openedOrder' in data) return []
     const { chosen } = place
-    const entering: KeyAction[] = chosen ? [{ key: 'enter', says: 'open', press: () => open(place, chosen) }] : []
+    const entering: KeyAction[] = chosen ? [{ key: 'enter', label: 'open', press: () => open(place, chosen) }] : []
     if (!('partners' in data)) return [...entering, ...standing(data.partner)]
     const partner = data.partners.find(({ partnerId }) => partnerId === chosen)
     return [...entering, searching(place), ...standing(partner)]
@@ -132,7 +132,7 @@ function standing(partner: PartnerLine | undefined): KeyAction[] {
     return [
       {
         key: 'u',
-        says: 'resume',
+        label: 'resume',
         press: () => ({
           run: async opened => {
             await opened.confirm(`End the suspension of ${name} (${partnerId})?`)
@@ -146,7 +146,7 @@ function standing(partner: PartnerLine | undefined): KeyAction[] {
   return [
     {
       key: 's',
-      says: 'suspend',
+      label: 'suspend',
       press: () => ({
         input: {
           label: `Reason to suspend ${name}`,

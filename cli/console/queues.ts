@@ -58,7 +58,7 @@ export const queues: View<QueueLine[]> = {
     return [
       {
         key: 'r',
-        says: 'retry dead letters',
+        label: 'retry dead letters',
         press: () => ({
           run: async opened => {
             await opened.confirm(`Put the ${line.deadLetters} dead letters of ${queue} back to work?`)

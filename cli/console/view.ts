@@ -51,7 +51,7 @@ export interface KeyAction {
   /** A character, or 'enter'. */
   key: string
   /** One word for the foot. */
-  says: string
+  label: string
   press(): Move
 }
 
@@ -76,7 +76,7 @@ export function next(filters: readonly string[], current: string): string {
 export function searching(place: ViewPosition): KeyAction {
   return {
     key: '/',
-    says: 'search',
+    label: 'search',
     press: () => ({
       input: {
         label: 'Search for (empty: everything)',

@@ -4,7 +4,7 @@ import { readZoneOffsets } from '../../db/analytics/windows.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
-// They are ten to 25 minutes behind in any case, and a day in the first minute of a database.
+// Sums are ten to 25 minutes behind in normal operation, and a day in the first minute of a database.
 const BEHIND_WARN_SECONDS = 3600
 
 export async function checkAnalytics(db: Db): Promise<Finding> {
@@ -14,7 +14,7 @@ export async function checkAnalytics(db: Db): Promise<Finding> {
     return fail(
       check,
       `${differences} sums differed from the orders at ${checkedAt?.toISOString()}`,
-      'operator analytics verify names them; --repair adds them up anew'
+      'operator analytics verify names them; --repair recomputes them'
     )
   if (overdueSeconds > BEHIND_WARN_SECONDS)
     return warn(

@@ -1,5 +1,4 @@
-// The database under the doctor's eyes: reachable, new enough, migrated, opened by our keys, its queues worked
-// on, its clock near ours.
+// The doctor's checks of the database: reachable, new enough, migrated, readable with our keys, its queues worked on, its clock near ours.
 
 import { listWrongClocks } from '../../db/orders/leases.ts'
 import { listOrders } from '../../db/orders/listing.ts'
@@ -36,13 +35,13 @@ const SKEW_FAIL_MS = 30_000
 const WAITING_WARN_SECONDS = 60
 const SUMMED_DAYS = 3
 
-/** Everything about the database; what cannot be checked, mostly because the step before failed, is left out. */
+/** Checks everything about the database. A check that cannot run, usually because an earlier one failed, is left out. */
 export async function checkDatabase(config: Config): Promise<Finding[]> {
   let place: Awaited<ReturnType<typeof locateDatabase>>
   try {
     place = await locateDatabase(config, () => {})
   } catch (error) {
-    return [fail('database', said(error), `look into postgres.log in ${config.dataDir}`)]
+    return [fail('database', textOf(error), `look into postgres.log in ${config.dataDir}`)]
   }
   const db = openDatabase({ url: place.url, pool: 2, name: 'doctor' })
   const found: Finding[] = []
@@ -114,7 +113,7 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(await checkSums(db))
     return found
   } catch (error) {
-    return [...found, fail('database', said(error), 'then run this again: nothing more about it could be checked')]
+    return [...found, fail('database', textOf(error), 'then run this again: nothing more about it could be checked')]
   } finally {
     await db.destroy()
     await place.stop()
@@ -127,7 +126,7 @@ function checkVersion(version: number, place: string): Finding {
     : fail('database', `PostgreSQL ${version} (${place})`, `use PostgreSQL ${OLDEST_VERSION} or later`)
 }
 
-/** A dump that was restored, beside an origin that may be in use. */
+/** Whether this is a restored dump whose origin may still be in use. */
 async function checkOrigin(db: Db): Promise<Finding[]> {
   if (!(await isCopy(db))) return []
   const found = 'this database is a copy that no worker has worked on yet'
@@ -140,7 +139,7 @@ async function checkOrigin(db: Db): Promise<Finding[]> {
   ]
 }
 
-/** After a migration that another role than the owner ran, or where nobody may run new functions by default. */
+/** Finds grants that are missing: a migration was run by another role than the owner, or default grants were revoked. */
 async function checkRole(db: Db): Promise<Finding> {
   const check = 'role'
   const withheld = await findWithheld(db)
@@ -203,7 +202,7 @@ async function checkKeys(db: Db, config: Config): Promise<Finding[]> {
     return [fail(check, `${counts}, which TOKEN_KEYS lacks`, 'add that key behind the first one of TOKEN_KEYS')]
   }
   try {
-    // Only where there is one: the doctor must not be the first to seal something.
+    // Only with sealed secrets: otherwise this would create the pepper.
     if (sealed.some(({ secrets }) => secrets > 0)) await openPepper(db, vault)
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -238,7 +237,7 @@ async function checkQueues(db: Db): Promise<Finding[]> {
   return found.length > 0 ? found : [ok('queues', `${standings.length} declared, nothing waits for long`)]
 }
 
-/** Which of our processes run, by their own word. */
+/** Which of our processes run, by their heartbeats. */
 async function checkProcesses(db: Db): Promise<Finding> {
   const running = (await listProcesses(db)).filter(({ alive }) => alive)
   const count = (kind: 'api' | 'worker') => running.filter(each => each.kind === kind).length
@@ -256,7 +255,7 @@ async function checkProcesses(db: Db): Promise<Finding> {
       )
 }
 
-/** What an operator has stopped is no fault, and easily forgotten. */
+/** A halt set by an operator is no fault, but is easily forgotten. */
 async function checkHalts(db: Db): Promise<Finding[]> {
   const halts = await listHalts(db)
   if (halts.length === 0) return [ok('trading', 'placing is halted for nobody')]
@@ -288,22 +287,22 @@ async function checkApplications(db: Db): Promise<Finding[]> {
   )
 }
 
-/** The last days only: every order closed in them is read, which may be more than a statement has time for. */
+/** Only the last days: every order closed in them is read, which may take longer than a statement may. */
 async function checkSums(db: Db): Promise<Finding> {
   let wrong: WrongDay[]
   try {
     wrong = await findWrongTraderDays(db, { days: SUMMED_DAYS })
   } catch (error) {
-    return warn('sums', `could not be checked: ${said(error)}`, 'run this again when there is less to do')
+    return warn('sums', `could not be checked: ${textOf(error)}`, 'run this again when there is less to do')
   }
   const [first] = wrong
   if (!first) return ok('sums', `what traders made in the last ${SUMMED_DAYS} days agrees with their orders`)
   const found = `${wrong.length} days of traders are not the sums of their orders, the first ${first.day} of ${first.traderId}`
   const mark = `insert into trader_days_late values ('${first.partnerId}', '${first.traderId}', '${first.day}')`
-  return warn('sums', found, `mark each for the workers to add up anew: ${mark}`)
+  return warn('sums', found, `mark each, so that the workers recompute it: ${mark}`)
 }
 
-function said(error: unknown): string {
+function textOf(error: unknown): string {
   if (error instanceof ApiError || error instanceof ConfigError) return error.message
   if (wasCanceled(error)) return 'took too long'
   const { code, message } = error as { code?: string; message: string }

@@ -1,4 +1,4 @@
-// What the workers reach of the broker, each by its own word: they run on other machines than this one, as a rule.
+// Whether the workers reach the broker, by their own reports: they usually run on other machines than this one.
 import { listBrokerDialects } from '../../db/partners/partners.ts'
 import { type BrokerReach, listProcesses } from '../../db/platform/processes.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -13,9 +13,9 @@ export const isReached = (findings: Finding[], dialect: string) =>
 
 export async function checkReach(db: Db): Promise<Finding[]> {
   const workers = (await listProcesses(db)).filter(({ alive, kind }) => alive && kind === 'worker')
-  const said = workers.flatMap(({ name, report }) => (report?.broker ?? []).map(reach => ({ name, ...reach })))
-  if (said.length === 0) return []
-  const lost = said
+  const reports = workers.flatMap(({ name, report }) => (report?.broker ?? []).map(reach => ({ name, ...reach })))
+  if (reports.length === 0) return []
+  const lost = reports
     .filter(({ state }) => state === 'UNREACHABLE')
     .map(({ name, dialect, address, cause, seconds }) =>
       fail(
@@ -24,9 +24,9 @@ export async function checkReach(db: Db): Promise<Finding[]> {
         'look at the network of its machine, and at the address of the broker in its environment'
       )
     )
-  const spoken = new Set(said.map(({ dialect }) => dialect))
-  const unspoken = (await listBrokerDialects(db))
-    .filter(({ dialect }) => !spoken.has(dialect))
+  const configured = new Set(reports.map(({ dialect }) => dialect))
+  const missing = (await listBrokerDialects(db))
+    .filter(({ dialect }) => !configured.has(dialect))
     .map(({ dialect, partners }) =>
       fail(
         REACH,
@@ -34,17 +34,17 @@ export async function checkReach(db: Db): Promise<Finding[]> {
         `set ${dialect === 'v3' ? 'BROKER_URL' : 'BROKER_NEXT_URL'} where workers run, then restart them`
       )
     )
-  if (lost.length + unspoken.length > 0) return [...lost, ...unspoken]
-  return [ok(REACH, [...spoken].map(dialect => wordsOf(dialect, said)).join('; '))]
+  if (lost.length + missing.length > 0) return [...lost, ...missing]
+  return [ok(REACH, [...configured].map(dialect => wordsOf(dialect, reports)).join('; '))]
 }
 
-function wordsOf(dialect: string, said: BrokerReach[]): string {
-  const these = said.filter(each => each.dialect === dialect)
+function wordsOf(dialect: string, reports: BrokerReach[]): string {
+  const these = reports.filter(each => each.dialect === dialect)
   const reached = these.filter(({ state }) => state === 'REACHED')
   if (reached.length === 0) return `${nameOf(dialect)} ${UNTRIED}`
   const seconds = Math.min(...reached.map(each => each.seconds ?? 0))
   const last = seconds === 0 ? 'now' : `last ${seconds} s ago`
-  return `${nameOf(dialect)} by ${reached.length} of ${these.length} workers that speak it, ${last}`
+  return `${nameOf(dialect)} by ${reached.length} of ${these.length} workers that use it, ${last}`
 }
 
 /** The broker of test keys is no dialect of its own. */

@@ -6,7 +6,7 @@ import { checkStandby } from '../../db/postgres/replica.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
 
-// As many as a proxy that spreads connections over a few servers needs to show it.
+// Enough to show a proxy that spreads connections over a few servers.
 const CONNECTIONS = 6
 const BEHIND_WARN_BYTES = 16 * 2 ** 20
 const AHEAD_WARN_MS = 1000

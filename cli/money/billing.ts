@@ -15,22 +15,22 @@ export function addBilling(program: Command): void {
     .description('Plan fees and subscriptions: charge what has fallen due')
     .command('check')
     .description('Charge every plan and subscription whose period has ended, once')
-    .option('--now <iso>', 'charge what is due as of this instant instead of now; it does charge, in earnest')
+    .option('--now <iso>', 'charge what is due as of this instant instead of now; this is not a dry run')
     .addHelpText('after', examples('billing check', 'billing check --now 2026-12-01T00:00:00Z'))
     .action(
       withStore(
         async ({ db, config, actor }, { now }: BillingOrder) => {
           const prices = config.planPrices
           const at = now === undefined ? undefined : instantOf('--now', now)
-          // The workers charge what is due by now as well. Of what is not, the line comes before the first charge: a check that is killed has
-          // charged some.
+          // The workers also charge what is due by now. For a later instant the audit line is written before the first charge: a
+          // check that is killed has charged some.
           if (at !== undefined && at > (await databaseNow(db)))
             await recordAudit(db, { actor, action: 'billing.check-ahead', details: { now: at.toISOString() } })
           const counts = await checkBilling(db, {
             prices,
             feePct: config.marketplaceFeePct,
             now: at,
-            // Run by cron, most checks find nothing: those are not worth a line for ever.
+            // Most checks by cron find nothing: they are not worth a line in the audit log.
             async done(counts) {
               if (Object.values(counts).every(count => count === 0)) return
               await recordAudit(db, {

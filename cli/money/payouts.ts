@@ -31,7 +31,7 @@ export function addPayouts(program: Command): void {
       withStore(
         async ({ db }, { status, limit = 100 }: PayoutFilter) => {
           const { payouts: data, total } = await listPayouts(db, { status, page: 1, limit })
-          // Those beyond the limit are the ones that wait longest.
+          // The list is newest first, so the payouts beyond the limit have waited longest.
           return { data: data.map(presentPayout), total }
         },
         {

@@ -60,7 +60,7 @@ export function addWallet(program: Command): void {
 
   wallet
     .command('statement')
-    .description('List what moved in a wallet, what for and for which time, newest first')
+    .description('List the movements of a wallet, newest first, with their purpose and period')
     .requiredOption('--partner <partnerId>', 'whose wallet')
     .option('--limit <count>', 'how many at most', '50')
     .option('--cursor <text>', 'nextCursor of the page before')

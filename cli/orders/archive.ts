@@ -21,7 +21,7 @@ import { lines, table } from '../terminal/output.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 import { type ExportFile, verifyExport, writeExport } from './archive-files.ts'
 
-/** Orders that may move are counted up to this. */
+/** Orders that may move are counted up to this number. */
 const COUNTED = 100_000
 
 export function addArchive(program: Command): void {

@@ -43,7 +43,7 @@ async function sell(
   if (!orphan)
     throw new ApiError(
       'NOT_FOUND',
-      `No unresolved finding says that ${contractId} of ${accountId} is an orphan: run \`operator orders audit\` first.`
+      `No unresolved finding reports ${contractId} of ${accountId} as an orphan: run \`operator orders audit\` first.`
     )
   if (await inDoubt(db, accountId))
     throw new ApiError(

@@ -46,7 +46,7 @@ export function addFindings(program: Command): void {
 
   findings
     .command('reopen <findingId>')
-    .description('Take back that a finding was resolved')
+    .description('Reopen a resolved finding')
     .requiredOption('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('findings reopen 12 --reason "resolved by mistake"'))
     .action(

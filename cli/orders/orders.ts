@@ -106,7 +106,7 @@ export function addOrders(program: Command): void {
       "Sell an OPEN order's contract at the market, by the workers, as its partner could; named as in `orders show`"
     )
     .requiredOption('--reason <text>', 'why, for the audit log')
-    .addHelpText('after', examples('orders close ord_01jd… --reason "asked for by the trader, ticket 4711"'))
+    .addHelpText('after', examples('orders close ord_01jd… --reason "requested by the trader, ticket 4711"'))
     .action(withStore(close, { input: OrderClose, acts: true }))
 
   addOrdersInDoubt(orders)

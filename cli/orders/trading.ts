@@ -24,7 +24,7 @@ export function addTrading(program: Command): void {
 
   scoped(trading.command('halt'))
     .description(
-      'Stop placing at once: orders are refused with 503 TRADING_HALTED, waiting ones end so, copies are skipped; contracts go on and may be closed'
+      'Stop placing at once: orders are refused with 503 TRADING_HALTED, waiting ones fail with it, copies are skipped; open contracts continue and may be closed'
     )
     .requiredOption('--reason <text>', 'why; partners read it')
     .addHelpText(
@@ -38,7 +38,7 @@ export function addTrading(program: Command): void {
     .action(withStore(halt, { input: TradingHalt, acts: true }))
 
   scoped(trading.command('resume'))
-    .description('End the halt of exactly this scope; orders to which another one applies stay refused')
+    .description('End the halt of exactly this scope; orders to which another halt applies stay refused')
     .option('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('trading resume', 'trading resume --asset R_100 --reason "ticks are back"'))
     .action(withStore(resume, { input: TradingResume, acts: true }))

@@ -16,7 +16,7 @@ export function addKeys(program: Command): void {
 
   keys
     .command('issue')
-    .description('Issue a key; it is shown this once')
+    .description('Issue a key; it is shown only once')
     .requiredOption('--partner <partnerId>', 'whose key')
     .option('--label <text>', 'what it is for')
     .option('--scopes <list>', 'comma-separated; everything but admin:* when left out')

@@ -97,7 +97,7 @@ export function addPartners(program: Command): void {
 
   partners
     .command('set-limit <partnerId>')
-    .description('Give a partner limits of its own for its calls, in force from the next one on')
+    .description('Set limits of its own for the calls of a partner, from the next call on')
     .option('--per-key <calls>', 'calls a minute of each key; `default`: as its plan has it')
     .option('--per-trader <calls>', 'calls a minute that name one trader; `default`: as configured')
     .addHelpText(
@@ -108,7 +108,7 @@ export function addPartners(program: Command): void {
 
   partners
     .command('set-broker <partnerId>')
-    .description('Have a partner speak another dialect with the broker, under another application there')
+    .description('Move a partner to another dialect of the broker, with its application id there')
     .requiredOption('--dialect <dialect>', 'v3 or next')
     .option('--broker-app-id <id>', 'its application in that dialect (default: the one it has)')
     .addHelpText(
@@ -126,7 +126,7 @@ async function create({ db, config, actor, confirmOnTerminal }: Opened, input: N
   const namesake = await findNamesake(db, input.name)
   const warning =
     namesake && `${namesake.partnerId}, made at ${namesake.createdAt.toISOString()}, has this name as well.`
-  // It may be the repeat of a command whose output was lost.
+  // The same name may mean that a command whose output was lost is repeated.
   if (warning) await confirmOnTerminal(`${warning} Create another partner named ${input.name}?`)
   return db.transaction(async trx => {
     const partner = await createPartner(trx, config, { ...input, actor })

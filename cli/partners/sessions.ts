@@ -19,7 +19,7 @@ export function addSessions(program: Command): void {
 
   sessions
     .command('issue')
-    .description('Issue a session; its cookie is shown this once')
+    .description('Issue a session; its cookie is shown only once')
     .requiredOption('--partner <partnerId>', 'whose session')
     .addHelpText('after', examples('sessions issue --partner ptn_01jd…'))
     .action(

@@ -117,7 +117,7 @@ async function exportAll({ db, url, actor }: Opened, { trader: name, file }: Tra
   const tables: Record<string, object[]> = {}
   let count = 0
   try {
-    // Before the first row: an export that breaks off has given out some, too.
+    // Written before the first row: an export that breaks off has given out some rows, too.
     await recordAudit(db, { actor, action: 'traders.export', target: traderId, details: { partnerId } })
     const give = async (trx: Db) => {
       for await (const { table: of, row } of exportTrader(trx, traderId)) {
@@ -148,7 +148,7 @@ async function erase({ db, url, vault, actor, confirm }: Opened, { trader: name,
   return withPatience(url, patient =>
     patient.transaction(async trx => {
       const erased = await eraseTrader(trx, vault, traderId)
-      // A repeat that finds nothing is no deed.
+      // A repeat that finds nothing to erase is not logged.
       if (Object.keys(erased.tables).length > 0)
         await recordAudit(trx, {
           actor,

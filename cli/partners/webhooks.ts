@@ -89,7 +89,7 @@ export function addWebhooks(program: Command): void {
 
   webhooks
     .command('replay <webhookId>')
-    .description('Send the events of a time again, under their ids')
+    .description('Send the events of a period again, under their ids')
     .requiredOption('--since <instant>', 'those from then on: a day, or ISO 8601 with its zone')
     .option('--until <instant>', 'those before; unless given all that the endpoint has passed')
     .option('--types <list>', 'only these types, separated by commas')

@@ -13,7 +13,7 @@ export function addBroker(program: Command): void {
   broker
     .command('simulate')
     .usage('[--port P] [--tick-ms MS] [--seed N] … (--help lists all)')
-    .description('Run a simulated broker until Ctrl-C; it says in one JSON line where it listens')
+    .description('Run a simulated broker until Ctrl-C; it prints its addresses as one JSON line')
     .argument('[options...]', 'handed to the simulator as they are')
     .allowUnknownOption()
     .helpOption(false)

@@ -13,7 +13,7 @@ import { examples } from '../terminal/examples.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 
 export function addDatabase(program: Command): void {
-  const db = program.command('db').description('The database: migrate it, see how far it is')
+  const db = program.command('db').description('The database: migrate it, grant roles, list migrations')
 
   db.command('migrate')
     .description('Bring the database to the newest schema; safe to repeat and to run twice at once')
@@ -63,7 +63,7 @@ ${examples('db grant trading_service')}`
     )
 
   db.command('rollback')
-    .description('Not offered: says how to go back')
+    .description('Not offered: prints how to restore an earlier state')
     .action(
       bare(async () => {
         throw new CommandRefusal(

@@ -74,7 +74,7 @@ export function addEvents(program: Command): void {
     .action(
       withStore(
         async ({ db, actor, confirm }) => {
-          await confirm('Expire the cursors of all partners? Their readers get CURSOR_EXPIRED and begin anew.')
+          await confirm('Expire the cursors of all partners? Their readers get CURSOR_EXPIRED and start again.')
           const epoch = await db.transaction(async trx => {
             const next = await newEventEpoch(trx)
             await recordAudit(trx, { actor, action: 'events.new-epoch', target: String(next) })

@@ -14,7 +14,7 @@ export function addMcp(program: Command): void {
     .addHelpText(
       'after',
       `
-The key is read from SERVICE_KEY; what it may do is up to its scopes. Each tool says what it costs and changes.
+The key is read from SERVICE_KEY; what it may do is up to its scopes. The description of each tool has what it costs and changes.
 ${examples('mcp', 'mcp --url https://api.example.com --allow-orders')}`
     )
     .action(

@@ -25,9 +25,9 @@ export function addProcesses(program: Command): void {
               ...each,
               state: alive ? 'running' : 'gone',
               broker: (each.report?.broker ?? []).map(wordsOf).join(', '),
-              heardFrom: `${age(silentMs / 1000)} ago`
+              lastHeartbeat: `${age(silentMs / 1000)} ago`
             })),
-            ['kind', 'state', 'host', 'pid', 'version', 'address', 'broker', 'startedAt', 'heardFrom']
+            ['kind', 'state', 'host', 'pid', 'version', 'address', 'broker', 'startedAt', 'lastHeartbeat']
           )
       })
     )

@@ -9,7 +9,7 @@ export function addSpec(program: Command): void {
 
   spec
     .command('print')
-    .description('Print the OpenAPI 3.1 document; BASE_URL says which address it shows')
+    .description('Print the OpenAPI 3.1 document, with the address in BASE_URL')
     .addHelpText('after', examples('spec print > openapi.json', 'spec print | jq .paths'))
     .action(
       bare(async ({ env }) => {

@@ -20,7 +20,7 @@ export function addTokens(program: Command): void {
 
   tokens
     .command('rotate')
-    .description('Seal every stored token anew with the first key of TOKEN_KEYS, while everything runs')
+    .description('Encrypt every stored token again, with the first key of TOKEN_KEYS, while everything runs')
     .addHelpText(
       'after',
       `
@@ -104,7 +104,7 @@ async function rotate({ db, vault, actor, json }: Opened) {
   })
   if (unreadable.length > 0)
     throw new CommandRefusal(
-      `${done.resealed} tokens were sealed anew; ${unreadable.length} cannot be opened and stay: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret, partners a new token for reports; kept responses end within a day.`
+      `${done.resealed} tokens were encrypted again; ${unreadable.length} cannot be decrypted and stay as they are: ${unreadable.slice(0, IDS_SHOWN).join(' ')}${unreadable.length > IDS_SHOWN ? ' …' : ''}. Their traders need a new exchange, webhooks a new secret, partners a new token for reports; kept responses end within a day.`
     )
   return { keyId: vault.keyId, ...done, answers, webhooks, reports, pepper, remaining: await countSealed(db) }
 }

@@ -33,7 +33,7 @@ interface SharedBroker {
   own: boolean
   /** Resolves with a sentence when there is no broker any more. */
   lost: Promise<string>
-  /** Lets go of it; another run may go on with it. */
+  /** Releases it; another run may continue to run it. */
   close(): Promise<void>
 }
 

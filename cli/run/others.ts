@@ -4,7 +4,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { parseEnv } from 'node:util'
 import { type Config, environment } from '../../schemas/config/config.ts'
 
-/** Settings of this environment that another process needs as well and does not find by itself, as it does those of `file`. */
+/** Settings of this environment that another process needs too and does not find by itself; it does find those of `file`. */
 export function settingsToRepeat(env: NodeJS.ProcessEnv, file: Record<string, string | undefined>): string[] {
   return Object.keys(environment.properties).filter(
     name => !ofOneProcess.has(name) && env[name] !== undefined && env[name] !== file[name]

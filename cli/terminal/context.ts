@@ -11,7 +11,7 @@ import type { Config } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { type Format, NO_LIST, print, type Show } from './output.ts'
-import { CommandRefusal, endingOf, SaidAlready, UsageError } from './refusals.ts'
+import { CommandRefusal, endingOf, ReportedAlready, UsageError } from './refusals.ts'
 import { heading, pauseOf, repeat } from './watching.ts'
 
 /** What a command without database gets. */
@@ -52,7 +52,10 @@ interface Verb<Result> {
   show?: Show<Result>
   /** It changes something: on a terminal where OPERATOR_NAME is unset it prompts for the operator's name. */
   acts?: boolean
-  /** Whether its result with these arguments is a list, which --csv can print; unset: known from the result, or none of one that acts. */
+  /**
+   * Whether the result with these arguments is a list, which --csv can print. Unset: the result itself shows it; for a command
+   * that `acts`, never.
+   */
   lists?: (input: never) => boolean
 }
 
@@ -110,7 +113,7 @@ function action<Input, Result extends object>(
     const input = inputOf(command, shape) as Input
     const globals = command.optsWithGlobals() as unknown as Globals
     const format = formatOf(globals)
-    // Before anything is changed or printed: a refusal afterwards would have it done again, or hide what is shown once.
+    // Refused before anything is changed or printed: afterwards the command would be repeated, or hide what is shown only once.
     if (format === 'csv' && lists && !lists(input as never)) throw new UsageError(NO_LIST)
     const seconds = pauseOf(command)
     if (seconds !== undefined && format !== 'text') throw new UsageError('--watch goes without --json and --csv')
@@ -148,7 +151,7 @@ function action<Input, Result extends object>(
   }
 }
 
-/** What is done must not be done again because its acknowledgement was lost. */
+/** A command whose acknowledgement was lost may have been done, and must not simply be repeated. */
 function unsure(error: unknown): never {
   if (!isBrokenConnection(error)) throw error
   const message =
@@ -169,7 +172,7 @@ function offer(error: unknown, format: Format): never {
   if (format === 'json') print({ error: code, message, candidates }, { format })
   else print({ data: candidates }, { format })
   process.stderr.write(`${endingOf(error).line}\n`)
-  throw new SaidAlready(1)
+  throw new ReportedAlready(1)
 }
 
 /** The command's options. What is written after a subcommand is taken by a command above it that has an option of that name. */
@@ -188,19 +191,19 @@ function inputOf(command: Command, shape: Schema | undefined): object {
   const positional = names.map((name, i) => [name, command.processedArgs[i]] as const)
   const input: Record<string, unknown> = { ...optionsOf(command), ...Object.fromEntries(positional) }
   for (const [name, value] of Object.entries(input)) if (value === undefined) delete input[name]
-  // Every command that has it understands it in the same way, see watching.ts.
+  // Handled for every command in watching.ts.
   delete input.watch
   if (!shape) return input
   try {
     return check(shape, input, '', { coerce: true })
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
-    const said = (error.extras.details ?? []).map(({ path, message }) => {
+    const texts = (error.extras.details ?? []).map(({ path, message }) => {
       const name = path.split('/')[1] ?? ''
       const option = command.options.find(known => known.attributeName() === name)
       return `${option?.long ?? (names.includes(name) ? `<${name}>` : name)} ${message}`
     })
-    throw new UsageError(said.join('; '), { cause: error })
+    throw new UsageError(texts.join('; '), { cause: error })
   }
 }
 
@@ -220,7 +223,7 @@ const canAsk = ({ input }: Globals): boolean => input && process.stdin.isTTY
 
 async function confirm(question: string, globals: Globals): Promise<void> {
   if (globals.yes) return
-  if (!canAsk(globals)) throw new CommandRefusal(`${question} Nobody can be asked here: repeat with --yes.`)
+  if (!canAsk(globals)) throw new CommandRefusal(`${question} There is no terminal to confirm on: repeat with --yes.`)
   // Loaded only for a prompt; on stderr, so that stdout carries the result alone.
   const prompts = await import('@inquirer/prompts')
   const agreed = await prompts.confirm({ message: question, default: false }, { output: process.stderr })

@@ -12,7 +12,7 @@ export class CommandRefusal extends Error {}
 export class UsageError extends Error {}
 
 /** A child process failed, and has printed why. */
-export class SaidAlready extends Error {
+export class ReportedAlready extends Error {
   readonly exitCode: number
 
   constructor(exitCode: number) {
@@ -30,7 +30,7 @@ interface CommandEnding {
 /** The message and the exit code of an error. */
 export function endingOf(error: unknown): CommandEnding {
   if (error instanceof CommanderError) return { exitCode: error.exitCode === 0 ? 0 : 2 }
-  if (error instanceof SaidAlready) return { exitCode: error.exitCode }
+  if (error instanceof ReportedAlready) return { exitCode: error.exitCode }
   if (error instanceof UsageError) return { exitCode: 2, line: `error: ${oneLine(error.message)}` }
   if (error instanceof ApiError) {
     return {
@@ -51,8 +51,8 @@ function unexpected(error: unknown): string {
   if (!(error instanceof Error)) return oneLine(String(error))
   const { code } = error as { code?: unknown }
   const statement = error.message.lastIndexOf(' - ')
-  const said = statement < 0 ? error.message : error.message.slice(statement + ' - '.length)
-  return oneLine(`${said || error.name}${typeof code === 'string' && !said.includes(code) ? ` (${code})` : ''}`)
+  const text = statement < 0 ? error.message : error.message.slice(statement + ' - '.length)
+  return oneLine(`${text || error.name}${typeof code === 'string' && !text.includes(code) ? ` (${code})` : ''}`)
 }
 
 function sentence(text: string): string {

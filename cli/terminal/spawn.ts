@@ -2,9 +2,9 @@
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
-import { SaidAlready } from './refusals.ts'
+import { ReportedAlready } from './refusals.ts'
 
-/** Runs a main file with our terminal; signals reach it too. Throws SaidAlready with its exit code unless it is 0. */
+/** Runs a main file with our terminal; signals reach it too. Throws ReportedAlready with its exit code unless it is 0. */
 export async function runInPlace(file: string, args: string[], env: NodeJS.ProcessEnv): Promise<void> {
   const path = fileURLToPath(new URL(`../../${file}`, import.meta.url))
   const child = spawn(process.execPath, [path, ...args], { env, stdio: ['inherit', 'inherit', 'inherit', 'ipc'] })
@@ -12,5 +12,5 @@ export async function runInPlace(file: string, args: string[], env: NodeJS.Proce
   process.on('SIGINT', () => {})
   process.on('SIGTERM', () => child.kill('SIGTERM'))
   const [code, signal] = (await once(child, 'exit')) as [number | null, NodeJS.Signals | null]
-  if (signal || code !== 0) throw new SaidAlready(code === 2 ? 2 : 1)
+  if (signal || code !== 0) throw new ReportedAlready(code === 2 ? 2 : 1)
 }

@@ -33,6 +33,6 @@ export const VerifyAnalytics = {
   type: 'object',
   additionalProperties: false,
   required: ['days'],
-  properties: { partner, days, repair: { type: 'boolean', description: 'Add up anew what differs.' } }
+  properties: { partner, days, repair: { type: 'boolean', description: 'Recompute what differs.' } }
 } as const
 export type VerifyAnalytics = FromSchema<typeof VerifyAnalytics>

@@ -2,7 +2,7 @@
 import type { FromSchema } from 'json-schema-to-ts'
 import { amountArgument } from '../fields/money.ts'
 import { payoutStatuses } from '../marketplace/creator.ts'
-import { id, instant, said } from './text.ts'
+import { id, instant, lineOfText } from './text.ts'
 
 const reference = (what: string) =>
   ({
@@ -33,7 +33,7 @@ export const DebitOrder = {
   properties: {
     partner: id('Whose wallet.'),
     amount: amountArgument,
-    reason: said(3, 500, 'Why; the partner reads it in its statement.'),
+    reason: lineOfText(3, 500, 'Why; the partner reads it in its statement.'),
     reference: reference("The correction's own name")
   }
 } as const
@@ -73,7 +73,7 @@ export const PurchaseRefund = {
   type: 'object',
   additionalProperties: false,
   required: ['purchaseId', 'reason'],
-  properties: { purchaseId: id('The purchase.'), reason: said(3, 500, 'Why it is paid back.') }
+  properties: { purchaseId: id('The purchase.'), reason: lineOfText(3, 500, 'Why it is paid back.') }
 } as const
 export type PurchaseRefund = FromSchema<typeof PurchaseRefund>
 
@@ -93,7 +93,7 @@ export const PayoutApproval = {
   required: ['payoutId'],
   properties: {
     payoutId: id('The payout.'),
-    reason: said(3, 500, 'Why, for the audit log; for example where the checksum of the address is wrong.')
+    reason: lineOfText(3, 500, 'Why, for the audit log; for example where the checksum of the address is wrong.')
   }
 } as const
 export type PayoutApproval = FromSchema<typeof PayoutApproval>
@@ -102,7 +102,7 @@ export const PayoutPayment = {
   type: 'object',
   additionalProperties: false,
   required: ['payoutId', 'reference'],
-  properties: { payoutId: id('The payout.'), reference: said(1, 200, 'Proof of the payment.') }
+  properties: { payoutId: id('The payout.'), reference: lineOfText(1, 200, 'Proof of the payment.') }
 } as const
 export type PayoutPayment = FromSchema<typeof PayoutPayment>
 
@@ -110,6 +110,6 @@ export const PayoutRejection = {
   type: 'object',
   additionalProperties: false,
   required: ['payoutId', 'reason'],
-  properties: { payoutId: id('The payout.'), reason: said(3, 500, 'Why; the creator reads it.') }
+  properties: { payoutId: id('The payout.'), reason: lineOfText(3, 500, 'Why; the creator reads it.') }
 } as const
 export type PayoutRejection = FromSchema<typeof PayoutRejection>

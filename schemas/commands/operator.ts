@@ -2,7 +2,7 @@
 import type { FromSchema } from 'json-schema-to-ts'
 import { queues } from '../jobs.ts'
 import { brokerAppId, brokerDialect, plan } from '../partners.ts'
-import { id, said } from './text.ts'
+import { id, lineOfText } from './text.ts'
 
 export const PartnerRef = {
   type: 'object',
@@ -105,7 +105,7 @@ export const PartnerName = {
   type: 'object',
   additionalProperties: false,
   required: ['partner'],
-  properties: { partner: said(1, 200, 'Its id or name.') }
+  properties: { partner: lineOfText(1, 200, 'Its id or name.') }
 } as const
 export type PartnerName = FromSchema<typeof PartnerName>
 

@@ -2,7 +2,7 @@
 import type { FromSchema } from 'json-schema-to-ts'
 import { accountId, asset, cursor, traderExternalId } from '../fields/fields.ts'
 import { orderStatus } from '../orders.ts'
-import { id, instant, said } from './text.ts'
+import { id, instant, lineOfText } from './text.ts'
 
 const haltScope = {
   partner: id('Only orders of this partner.'),
@@ -18,14 +18,14 @@ export const TradingHalt = {
   type: 'object',
   additionalProperties: false,
   required: ['reason'],
-  properties: { ...haltScope, reason: said(3, 500, 'Why; partners read it.') }
+  properties: { ...haltScope, reason: lineOfText(3, 500, 'Why; partners read it.') }
 } as const
 export type TradingHalt = FromSchema<typeof TradingHalt>
 
 export const TradingResume = {
   type: 'object',
   additionalProperties: false,
-  properties: { ...haltScope, reason: said(3, 500, 'Why, for the audit log.') }
+  properties: { ...haltScope, reason: lineOfText(3, 500, 'Why, for the audit log.') }
 } as const
 export type TradingResume = FromSchema<typeof TradingResume>
 
@@ -42,7 +42,7 @@ export const OrderClose = {
   type: 'object',
   additionalProperties: false,
   required: ['order', 'reason'],
-  properties: { ...OrderName.properties, reason: said(3, 500, 'Why, for the audit log.') }
+  properties: { ...OrderName.properties, reason: lineOfText(3, 500, 'Why, for the audit log.') }
 } as const
 export type OrderClose = FromSchema<typeof OrderClose>
 

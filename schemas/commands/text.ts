@@ -1,7 +1,7 @@
 // Kinds of text that several commands of the operator take.
 
 /** Text for people: one line. */
-export const said = (minLength: number, maxLength: number, description: string) =>
+export const lineOfText = (minLength: number, maxLength: number, description: string) =>
   ({ type: 'string', minLength, maxLength, pattern: '^[^\\u0000-\\u001f\\u007f]+$', description }) as const
 
 /** A partner's, a key's or another identifier: any text, for one that does not exist is NOT_FOUND. */

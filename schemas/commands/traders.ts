@@ -1,13 +1,13 @@
 // What the operator's commands about traders and their sessions take.
 import type { FromSchema } from 'json-schema-to-ts'
-import { id, said } from './text.ts'
+import { id, lineOfText } from './text.ts'
 
 /** A trader by whatever a ticket calls it. */
 export const TraderName = {
   type: 'object',
   additionalProperties: false,
   required: ['trader'],
-  properties: { trader: said(1, 320, 'Its id, external id, e-mail or broker account.') }
+  properties: { trader: lineOfText(1, 320, 'Its id, external id, e-mail or broker account.') }
 } as const
 export type TraderName = FromSchema<typeof TraderName>
 
@@ -28,7 +28,7 @@ export const TraderErasure = {
   required: ['trader', 'reason'],
   properties: {
     ...TraderName.properties,
-    reason: said(3, 500, 'Why, for the audit log; without the name of the person.')
+    reason: lineOfText(3, 500, 'Why, for the audit log; without the name of the person.')
   }
 } as const
 export type TraderErasure = FromSchema<typeof TraderErasure>
@@ -38,7 +38,7 @@ export const TraderSearch = {
   additionalProperties: false,
   required: ['text', 'limit'],
   properties: {
-    text: said(2, 320, 'Part of an id, a name, an e-mail or a broker account.'),
+    text: lineOfText(2, 320, 'Part of an id, a name, an e-mail or a broker account.'),
     limit: { type: 'integer', minimum: 1, maximum: 1000, description: 'How many at most.' }
   }
 } as const
@@ -48,7 +48,9 @@ export const SessionEnd = {
   type: 'object',
   additionalProperties: false,
   required: ['session'],
-  properties: { session: said(1, 320, 'A session, or a trader by its id, external id, e-mail or broker account.') }
+  properties: {
+    session: lineOfText(1, 320, 'A session, or a trader by its id, external id, e-mail or broker account.')
+  }
 } as const
 export type SessionEnd = FromSchema<typeof SessionEnd>
 

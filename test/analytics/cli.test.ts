@@ -131,7 +131,7 @@ analytics('verifies, names what differs with exit code 1, and repairs it', async
   const broken = await verify()
   const { found } = JSON.parse(broken.stdout)
   assert.is(broken.exitCode, 1)
-  assert.is(broken.stderr, `${found.length} sums are not those of the orders; --repair adds them up anew.\n`)
+  assert.is(broken.stderr, `${found.length} sums differ from the orders; --repair recomputes them.\n`)
   assert.equal(new Set(found.map(({ what }: { what: string }) => what)), new Set(['quarter', 'day', 'traderDay']))
   assert.equal(found.find(({ what }: { what: string }) => what === 'traderDay').traderId, trader.traderId)
   // The options of a subcommand are its own, also those that the command above it has, too.

@@ -63,7 +63,7 @@ away('is logged once, and shown all the while by metrics, /readyz and the doctor
 
 away("is in each worker's heartbeat, whatever the machine of the doctor reaches", async () => {
   const found = await reach('ok')
-  assert.match(found.found, /^v3 by 1 of 1 workers that speak it/)
+  assert.match(found.found, /^v3 by 1 of 1 workers that use it/)
   // From here the broker is at another address, where nobody listens.
   const elsewhere = { ...harness.env, BROKER_URL: `ws://127.0.0.1:${await freePort()}/websockets/v3` }
   const { json } = await operator(elsewhere, 'doctor', '--json')

@@ -404,7 +404,7 @@ database('doctor passes with a running service, and names what is wrong', async 
 })
 
 database(
-  'doctor finds sums that are not those of the orders, and names the command that adds them up anew',
+  'doctor finds sums that are not those of the orders, and names the command that has them recomputed',
   async () => {
     const sums = async (): Promise<{ status: string; found: string; advice: string | null }> =>
       (await run('doctor')).json.checks.find(({ check }: { check: string }) => check === 'sums')
@@ -507,7 +507,7 @@ rotation('seals every token and the pepper anew, while exchanges go on and win',
   assert.is(alone.exitCode, 0, alone.stderr)
 })
 
-rotation('names the tokens that cannot be opened, and seals the rest', async () => {
+rotation('names the tokens that cannot be decrypted, and encrypts the rest again', async () => {
   const partner = await makePartner()
   const { accountId } = await partner.makeTrader({ accountId: newAccountId() })
   const { id } = (await services.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
@@ -517,7 +517,7 @@ rotation('names the tokens that cannot be opened, and seals the rest', async () 
     .update({ token_sealed: Buffer.alloc(60) })
   const { exitCode, stderr } = await operator({ ...env, TOKEN_KEYS: `${NEXT_KEYS},${TOKEN_KEYS}` }, 'tokens', 'rotate')
   assert.is(exitCode, 1)
-  assert.match(stderr, `1 cannot be opened and stay: ${id}`)
+  assert.match(stderr, `1 cannot be decrypted and stay as they are: ${id}`)
 })
 
 rotation.after(closeAll)
