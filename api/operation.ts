@@ -49,7 +49,7 @@ export interface ApiServices {
 }
 
 /** What a caller was authenticated by, for a statement that proves it. */
-export interface Proof {
+interface Proof {
   lookup: string
   hash: Buffer
   facts: string

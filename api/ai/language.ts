@@ -21,7 +21,7 @@ Answer with plain sentences only: no lists, no markup, no links, no headings.`
 
 let underWay = 0
 
-export interface Writing {
+interface Writing {
   facts: object
   /** Text from outside; the model sees it marked as such. */
   untrusted?: object

@@ -295,7 +295,7 @@ function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
 }
 
 /** A bought order in the responses of placing and closing. */
-export function presentOrder(row: Outcome): Order {
+function presentOrder(row: Outcome): Order {
   const opened = {
     orderId: row.id,
     brokerOrderId: row.broker_order_id as string,

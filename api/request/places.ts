@@ -15,7 +15,7 @@ const MIN_PLACES = 2
 const MAX_WAITING = 500
 
 /** As how many calls a request counts, and the allowance of its partner's calls. */
-export interface WeightedCalls {
+interface WeightedCalls {
   weight: number
   allowance: Allowance
 }

@@ -12,7 +12,7 @@ import { type QueueStanding, queueStandings } from '../../db/platform/queue-dept
 import { age, cut, fit, sparkline, type Tone, tones, usd, wrap } from './text.ts'
 import type { View } from './view.ts'
 
-export interface Overview {
+interface Overview {
   minutes: Minute[]
   standings: PhaseStanding[]
   queues: QueueStanding[]

@@ -14,7 +14,7 @@ export interface ExportFile {
   sha256: string
 }
 
-export interface Export {
+interface Export {
   orders: number
   /** The sum over the orders, as the database computes it. */
   checksum: string

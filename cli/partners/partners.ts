@@ -142,7 +142,7 @@ async function create({ db, config, actor, confirmOnTerminal }: Opened, input: N
 }
 
 /** Puts a partner on another plan, after showing the cost and confirming. */
-export async function changePlan({ db, config, actor, confirm }: Opened, { partnerId, plan }: NewPlan) {
+async function changePlan({ db, config, actor, confirm }: Opened, { partnerId, plan }: NewPlan) {
   const prices = config.planPrices
   const preview = await previewPlan(db, { partnerId, plan, prices })
   await confirm(`${sayChange(preview)} Change the plan of ${partnerId}?`)

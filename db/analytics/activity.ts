@@ -18,7 +18,7 @@ export interface ActivityRow {
   p99: number | null
 }
 
-export interface Activity {
+interface Activity {
   data: ActivityRow[]
   asOf: Date
   /** Whether all of the window is known: it is over, and each of its orders was bought or failed for good, or failed an hour ago. */

@@ -174,7 +174,7 @@ export interface ReconciledRow {
   missingThere: string[]
 }
 
-export interface Reconciliation {
+interface Reconciliation {
   data: ReconciledRow[]
   /** When the day compared longest ago was compared; now, where none was. */
   asOf: Date

@@ -8,7 +8,7 @@ const AMOUNT = /^-?\d{1,100}(\.\d{1,100})?$/
 const SECONDS = /^\d{1,11}(\.\d{1,6})?$/
 
 /** What decides which traders are listed, and in which order. */
-export interface TraderList {
+interface TraderList {
   partnerId: string
   accountMode: string
   currency: string

@@ -3,7 +3,7 @@
 import type { Party } from '../partners/party.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 
-export interface Earnings {
+interface Earnings {
   /** May be below zero, after refunds of what was paid out already. */
   availableUsd: string
   heldUsd: string

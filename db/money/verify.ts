@@ -4,7 +4,7 @@ import Big from 'big.js'
 import { type Db, rows } from '../postgres/connection.ts'
 import { checkClaims } from './claims.ts'
 
-export interface Verified {
+interface Verified {
   accounts: number
   transfers: number
   entries: number

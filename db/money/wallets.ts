@@ -9,7 +9,7 @@ import { chargePartner, lockPartner, type Prices, standingOf } from './billing.t
 import { accounts, balanceOf, findTransfer, lockAccounts, move, type TransferKind, transfer } from './ledger.ts'
 import { type ExplainedMovement, explain } from './movements.ts'
 
-export interface Wallet {
+interface Wallet {
   partnerId: string
   balanceUsd: string
   /** The price of the partner's plan. */

@@ -28,7 +28,7 @@ interface OrderFilter {
 /** What a list shows of an order: a third of its columns, and reading a page takes as much less of a process's time. */
 type ListedOrder = Pick<OrderRow, (typeof entryColumns)[number]>
 
-export interface OrderPage<Row extends ListedOrder> {
+interface OrderPage<Row extends ListedOrder> {
   orders: Row[]
   nextCursor: string | null
 }

@@ -5,7 +5,7 @@ import type { Log } from '../platform/log.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { within } from '../postgres/within.ts'
 
-export interface CountedCalls {
+interface CountedCalls {
   partnerId: string
   /** The good key the request came with. */
   keyId?: string | undefined

@@ -18,7 +18,7 @@ export function onScrape(read: () => Promise<void>): void {
 }
 
 /** Why the process cannot work right now; empty when it can. */
-export type Ready = () => Promise<string[]>
+type Ready = () => Promise<string[]>
 
 /** A readiness check: the database responds within its bound, hints arrive, and nothing of `broker` is unreachable. */
 export function readiness(

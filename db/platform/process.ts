@@ -71,7 +71,7 @@ function startFailure(error: unknown): { line: string; exitCode: number } | unde
 let started = false
 
 /** Something to end before the process does. */
-export interface ProcessEnding {
+interface ProcessEnding {
   /** For the log. */
   name: string
   end(): Promise<unknown>

@@ -47,7 +47,7 @@ interface FoundTokens {
   refresh_sealed: Buffer | null
 }
 
-export interface Step {
+interface Step {
   /** Encrypted under the new key. */
   resealed: number
   /** Left as they are: meanwhile an exchange stored a newer token under its own key. */

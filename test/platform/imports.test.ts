@@ -13,6 +13,10 @@ const ranks: Record<string, number> = { schemas: 0, db: 1, api: 2, worker: 2, cl
 const IMPORT = /^(?:import\b|export\b|\})[^'\n]*'(\.[^']+\.tsx?)'|\bimport\('(\.[^']+\.tsx?)'\)/gm
 /** One that loads the file, which one of types alone does not. */
 const LOADING = /^(?:import|export) (?!type\b)(?:\{[^}]*\}|[\w* ]+) from '(\.[^']+\.ts)'/gm
+/** What is imported or re-exported (no clause where a whole file is), and from where. */
+const IMPORTED = /\b(?:import|export)\b(?:\s+([^'"]*?)\s+from\s+|\()'(\.[^']+\.tsx?)'/g
+/** A declaration that is exported. */
+const EXPORTED = /^export (?:abstract )?(?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
 const root = normalize(join(import.meta.dirname, '../..'))
 
 const imports = suite('imports')
@@ -84,16 +88,21 @@ names('mean one thing: a type is declared in one file', async () => {
 })
 
 names('are exported for another file', async () => {
-  const filesWith = new Map<string, number>()
   const sources = await readSources('{schemas,db,api,worker,cli,test}')
-  for (const source of sources.values())
-    for (const word of new Set(source.match(/\b[A-Za-z_]\w*\b/g))) filesWith.set(word, (filesWith.get(word) ?? 0) + 1)
+  const imported = new Map<string, Set<string>>()
+  for (const [path, source] of sources)
+    for (const [, clause = '', from = ''] of source.matchAll(IMPORTED)) {
+      const file = normalize(join(dirname(path), from))
+      const known = imported.get(file) ?? new Set()
+      for (const name of clause.match(/[A-Za-z_]\w*|\*/g) ?? ['*']) known.add(name)
+      imported.set(file, known)
+    }
   const idle: string[] = []
   for (const [path, source] of sources) {
     // The description takes the schemas of a file all together.
-    if (/^(?:schemas|test|db\/migrations)\//.test(path)) continue
-    for (const [, name = ''] of source.matchAll(/^export (?:async )?(?:function\*?|const|class) (\w+)/gm))
-      if (filesWith.get(name) === 1) idle.push(`${path} exports ${name}`)
+    if (/^(?:schemas|test|db\/migrations)\//.test(path) || imported.get(path)?.has('*')) continue
+    for (const [, name = ''] of source.matchAll(EXPORTED))
+      if (!imported.get(path)?.has(name)) idle.push(`${path} exports ${name}`)
   }
   assert.equal(idle, [])
 })

@@ -13,14 +13,14 @@ const LEAST_STAKE = { BINARY: '0.35', MULTIPLIER: '1' } as const
 const LEAST_LIMIT = '0.1'
 const USD_DIGITS = 2
 
-export interface Judged {
+interface Judged {
   decided: Decided
   /** Absent where the order is not copied. */
   draft?: CopyDraft
 }
 
 /** What all copies of an order share. */
-export interface Copying {
+interface Copying {
   least: Least
   /** How long after the leader's purchase a copy may be placed. */
   ttlMs: number

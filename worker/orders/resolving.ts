@@ -164,7 +164,7 @@ async function isOurs(
 }
 
 /** Makes a contract the order's own and watches it. A contract that another order owns is refused by the database. */
-export async function adopt(
+async function adopt(
   services: WorkerServices,
   settling: Settling,
   order: Doubt,

@@ -11,7 +11,7 @@ import type { DeliveryError } from '../../schemas/webhook-endpoint.ts'
 import { urlFault } from '../../schemas/webhook-url.ts'
 
 /** A request as a whole, up to the head of its response. */
-export const TIMEOUT_MS = 15_000
+const TIMEOUT_MS = 15_000
 // Time-out of the rest of a response after its head.
 const BODY_MS = 2000
 const READ_BYTES = 16 * 1024

@@ -58,7 +58,7 @@ interface LogReading {
   types: ReadonlySet<string> | null
 }
 
-export interface Read {
+interface Read {
   entries: DeliverableEvent[]
   /** Everything up to here was read. */
   next: { position: number; day: number }

@@ -11,7 +11,7 @@ import type { DeliveryResponse, Requests } from './request.ts'
 
 const AT_ONCE = 20
 
-export interface Testing {
+interface Testing {
   /** Takes tests that wait. Returns whether there may be more. */
   round(): Promise<boolean>
   busy(): boolean

@@ -1,7 +1,7 @@
 // The report of a check against a real broker: each of our assumptions with what was seen of it. Nothing secret is in it:
 // tokens, account ids, addresses and contract ids are cut out of whatever is noted.
 
-export type Verdict = 'CONFIRMED' | 'REFUTED' | 'UNKNOWN'
+type Verdict = 'CONFIRMED' | 'REFUTED' | 'UNKNOWN'
 
 export interface Result {
   assumption: string

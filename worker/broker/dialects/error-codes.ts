@@ -25,7 +25,7 @@ export interface ErrorMapping {
 export const invalid: ErrorMapping = { code: 'INVALID_CONTRACT', ran: 'no' }
 export const about = (field: OrderField): ErrorMapping => ({ ...invalid, field })
 export const upstream: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'no' }
-export const ours: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'no', alert: true }
+const ours: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'no', alert: true }
 export const application: ErrorMapping = { ...ours, application: true }
 export const doubt: ErrorMapping = { code: 'BROKER_UPSTREAM', ran: 'unknown' }
 export const rejected: ErrorMapping = { code: 'BROKER_DISCONNECTED', ran: 'no', rejected: true }

@@ -100,7 +100,7 @@ export function optionalText(body: Body, field: string): string | null {
 const plainDecimal = /^[+-]?\d{1,30}(\.\d{1,20})?$/
 
 /** A number without exponent: 1e-7 is "0.0000001". */
-export function plain(value: number): string {
+function plain(value: number): string {
   const text = String(value)
   if (!text.includes('e')) return text
   // toFixed keeps the exponent of such a number, whose zeros would then be cut off: 1e30 would read as 1000.

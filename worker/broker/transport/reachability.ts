@@ -97,7 +97,7 @@ function isUnreachable(error: unknown): error is BrokerError {
 }
 
 /** The error of a call while the broker cannot be reached; `retryMs` is when that may have changed. */
-export function unreachable(cause: string, retryMs?: number): BrokerError {
+function unreachable(cause: string, retryMs?: number): BrokerError {
   return new BrokerError('BROKER_UPSTREAM', 'The broker could not be reached.', {
     brokerCode: 'NotConnected',
     ran: 'no',

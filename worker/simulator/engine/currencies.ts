@@ -11,7 +11,7 @@ const known = {
   JPY: { digits: 0, rate: 154.37 }
 } as const
 
-export type Currency = keyof typeof known
+type Currency = keyof typeof known
 
 /** Currencies accounts may have. */
 export const currencies = Object.keys(known) as Currency[]

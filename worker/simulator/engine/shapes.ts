@@ -4,7 +4,7 @@ import { Ajv, type ValidateFunction } from 'ajv'
 import type { TokenScope } from './accounts.ts'
 import type { CallClass } from './quota.ts'
 
-export type Field = Record<string, unknown>
+type Field = Record<string, unknown>
 
 export interface CallRule {
   fields: Record<string, Field>
@@ -64,7 +64,6 @@ function schemaOf(rule: CallRule): object {
   return object({ ...rule.fields, ...loginid, passthrough: { type: 'object' }, req_id: integer }, rule.required)
 }
 
-export const text = { type: 'string' }
 export const number = { type: 'number' }
 export const integer = { type: 'integer' }
 export const positive = { type: 'number', minimum: 0 }
