@@ -84,7 +84,7 @@ const barrier = {
   examples: ['5']
 } as const
 
-/** Says how to decide, not what to buy: a repeat may name another one. */
+/** Not a term of the purchase: a repeat of the order may name another mode. */
 export const expectedAccountMode = {
   ...accountMode,
   description:

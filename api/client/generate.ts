@@ -1,5 +1,5 @@
-// `make client`: writes src/service.ts, the types of the client, from the service's own description. A test holds the file
-// equal to what this makes.
+// `make client`: writes src/service.ts, the types of the client, from the service's own description. A test compares the file
+// with what this makes.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import openapiTS, { astToString, type OpenAPI3 } from 'openapi-typescript'

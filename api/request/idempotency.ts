@@ -62,7 +62,7 @@ export async function once(
     send()
     return result
   } catch (error) {
-    // A refusal changed nothing: a repeat is tried anew. Should this fail as well, the lease ends by itself.
+    // A refusal changed nothing, so the key is free for a repeat. If this fails, the lease expires.
     await freeKey(db, held).catch(() => {})
     throw error
   } finally {

@@ -95,7 +95,7 @@ export async function rejectReportToken(
     .update({ status: 'REJECTED', rejected_reason: reason })
 }
 
-/** Seals up to `limit` tokens of one old key anew, those of partners behind `after`. */
+/** Seals up to `limit` tokens of an old key with the present one, in the order of partners after `after`. */
 export async function resealReportTokens(
   db: Db,
   vault: Vault,

@@ -203,7 +203,7 @@ async function addNew(db: Db, { stepSeconds }: { stepSeconds: number }): Promise
   })
 }
 
-/** Adds up anew, from all their orders, at most `limit` of the quarters marked as late; returns whether it took so many. */
+/** Recomputes at most `limit` of the quarters marked as late from all their orders; returns whether there were that many. */
 async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(MEMORY)
@@ -257,7 +257,7 @@ async function addUpLateQuarters(db: Db, limit: number): Promise<boolean> {
   })
 }
 
-/** Adds up anew, from all their orders, at most `limit` of the traders' days marked as late; returns whether it took so many. */
+/** Recomputes at most `limit` of the traders' days marked as late from all their orders; returns whether there were that many. */
 async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     await trx.raw(MEMORY)

@@ -1,4 +1,4 @@
-// Whether the sums of analytics are those of the orders: computed anew from all of them, in one snapshot.
+// Whether the sums of analytics are those of the orders: recomputed from all orders, in one snapshot.
 import { type Db, rows } from '../postgres/connection.ts'
 import { closesKey, closesOfClosed, lists, unitsOf } from './closes.ts'
 import { closedContractsOf, contractsOf, quarterOf } from './contracts.ts'
@@ -192,7 +192,7 @@ const differing = (
   ] satisfies Comparison[]
 ).map(differencesOf)
 
-/** Marks what differs as late, or takes it back, so that it is added up anew from the orders. */
+/** Marks what differs as late, or deletes it, so that it is recomputed from the orders. */
 export async function markDifferences(trx: Db, differences: Difference[]): Promise<void> {
   const marks = JSON.stringify(
     differences.map(({ partnerId, what, at, traderId }) => ({ partnerId, what, at, traderId }))

@@ -58,7 +58,7 @@ interface DeploymentTerms {
 }
 
 /**
- * Stores a deployment and its job in `trx`. A slug of the partner's own is deployed anew under the same
+ * Stores a deployment and its job in `trx`. A slug of the partner's own is deployed again under the same
  * id; its site stays as it is until the new one is rendered. Throws TENANT_SLUG_TAKEN when the slug is
  * another partner's, LIMIT_REACHED past 100 sites.
  */

@@ -185,7 +185,7 @@ export async function publishBot(trx: Db, botId: string, party: Party): Promise<
 
 /**
  * PUBLISHED → RETIRED: neither listed nor sold; who bought it keeps it. Subscriptions run to the end of what is paid and
- * end there, also when the bot is published again: who wants to go on subscribes anew. Throws NOT_FOUND, or CONFLICT naming both
+ * end there, also when the bot is published again: to continue, a party subscribes again. Throws NOT_FOUND, or CONFLICT naming both
  * states.
  */
 export async function retireBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {

@@ -2,7 +2,7 @@
 //
 // Every transaction that changes the list makes a new version of it, one after the other, and writes down what that
 // version changed. What was read at one version is carried forward by the changes since, so it is as exact as if it had
-// been read now; where they are not all written down (any more) it is read anew. So is what was read on another history of the
+// been read now; where some of them are not kept it is read again. So is what was read on another history of the
 // database: after a failover or a restore to an earlier point its versions have the same numbers and other changes.
 import { type Db, rows } from '../postgres/connection.ts'
 import type { BotRow } from './bot-rows.ts'

@@ -166,7 +166,7 @@ export async function subscribeToBot(
   // What an erased trader subscribed to would be charged every month, and nobody could cancel it.
   await holdParty(trx, party)
   const found = await lockBot(trx, botId)
-  // That of a retired bot ends all the same.
+  // The subscription to a retired bot still ends.
   const [kept] = await rows<SubscriptionRow>(
     trx,
     `update marketplace_subscriptions set cancel_at_period_end = cancel_at_period_end and :retired

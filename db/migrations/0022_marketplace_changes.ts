@@ -1,5 +1,5 @@
 // What each version changed in the marketplace's list, for as long as somebody may remember the one before. A publication
-// made everybody count anew what was found by words: 50 ms for a common one among 100,000 bots.
+// made everybody count again what was found by words: 50 ms for a common one among 100,000 bots.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,6 +1,6 @@
 // A broker counts an account's calls and connections, so one worker should serve an account: then one count is enough.
 // The row names that worker; the worker's lease in `followers` shows whether it lives. What decides who may send an order
-// is still the order's own row. Workers of the version before know nothing of this and go on claiming.
+// is still the order's own row. Workers of the previous version know nothing of this and go on claiming.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,5 +1,5 @@
 // Tokens of the broker's newer API expire. What renews one is sealed like the token itself and belongs to one version of it:
-// a process of the version before, which replaces a token and writes none of these columns, leaves them without effect.
+// a process of the previous version, which replaces a token and writes none of these columns, leaves them without effect.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

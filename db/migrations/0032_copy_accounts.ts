@@ -1,6 +1,6 @@
 // A follow belongs to the account it began with, and its limit bounds what may be lost: both were read from whatever
 // account was active when a copy was placed. A leader's close closes the copies, which needs a durable wish per copy.
-// Processes of the version before go on working: what they store lacks the new columns, and is read as the active account.
+// Processes of the previous version go on working: what they store lacks the new columns, and is read as the active account.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

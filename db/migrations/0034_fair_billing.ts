@@ -4,7 +4,7 @@
 //   time last ended; what is renewed after it begins then, not in the time before.
 // - billing_anchor of a subscription: the day of the month on which its periods end, once they were moved; else the day
 //   on which it began. The refund of its last payment is noted as that of a purchase is.
-// - A process of the version before charges by its own rules until it is replaced; it reads none of these columns.
+// - A process of the previous version charges by its own rules until it is replaced; it reads none of these columns.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,6 +1,6 @@
 // An order on an account whose token the broker has not accepted yet: in a phase of its own, so that it is in no account's
 // queue and cannot be the one order that an account may have at the broker. Otherwise naming somebody's account with a made-up
-// token would hold that account back. Processes of the version before never look for this phase.
+// token would hold that account back. Processes of the previous version never look for this phase.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,6 +1,6 @@
 // Sums of a day are kept for each mode and currency: what was made in yen must not be added to dollars, nor virtual money
-// to real. The sums are computed anew from the orders by the workers; until then readers add up the orders themselves.
-// A worker of the version before fails to add up after this, and changes nothing.
+// to real. The sums are recomputed from the orders by the workers; until then readers add up the orders themselves.
+// A worker of the previous version fails to add up after this, and changes nothing.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

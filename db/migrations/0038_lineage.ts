@@ -1,6 +1,6 @@
 // After a failover to a standby that lacked the last commits, or a restore to an earlier point, the broker holds contracts
 // of which this database knows nothing. Each history the database has been on is noted; a new one makes every account's
-// books be compared before its next purchase. Workers of the version before do not check: stop them before a restore.
+// books be compared before its next purchase. Workers of the previous version do not check: stop them before a restore.
 import type { Knex } from 'knex'
 import { databaseIdentity } from '../postgres/lineage.ts'
 

@@ -1,5 +1,5 @@
 // Whose broker request it is: workers share their places among partners. Null of the operator's, and of those that an api of
-// the version before stores.
+// the previous version stores.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

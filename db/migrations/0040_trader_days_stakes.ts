@@ -1,5 +1,5 @@
 // The sums of stakes of a day are in the currency of its account, as all its other amounts: of accounts in other currencies
-// than USD, those in USD were added up. Their days are computed anew by the workers; readers add up the orders until then.
+// than USD, those in USD were added up. Their days are recomputed by the workers; readers add up the orders until then.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

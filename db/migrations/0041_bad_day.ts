@@ -1,5 +1,5 @@
 // What an operator needs on a bad day: placing can be halted, a partner can have limits of its own, and every process is
-// in a list. Processes of the version before ignore halts: upgrade the workers before relying on one.
+// in a list. Processes of the previous version ignore halts: upgrade the workers before relying on one.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,7 +1,7 @@
 // The event log. Triggers insert a thin row into the outbox in the statement that changes a record, so that no statement can
 // forget it; the sequencer (db/events/sequence.ts) moves these rows into the log, where each partner's have dense positions.
 // What a row of the log lacks is read from the record; what the record may lose later (an error that a retry clears, a status)
-// is kept in `facts`. Processes of the version before change records as ever: the triggers write their events, too.
+// is kept in `facts`. Processes of the previous version change records as ever: the triggers write their events, too.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,7 +1,7 @@
 // What workers spent of the broker's call quotas, so that a worker that takes over knows of it when the one before was killed.
 // A worker counts the calls of a scope (an account under an application, a user, a machine's address) in memory. It notes
 // here that it does so, which reserves a part of each quota, and what it spends beyond that part before it spends it.
-// `takes_accounts`: whether a worker can be given accounts by others: not one of the version before, nor one that is ending.
+// `takes_accounts`: whether a worker can be given accounts by others: not one of the previous version, nor one that is ending.
 // `held_back` is why the last order of an account was given back unsent; it is shown where orders behind it expire.
 import type { Knex } from 'knex'
 

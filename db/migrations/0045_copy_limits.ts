@@ -1,5 +1,5 @@
 // Limits that a leader changes at the broker are set on its open copies: each copy keeps what is still to be set, so that it
-// outlives every process. Processes of the version before neither read nor write the columns.
+// outlives every process. Processes of the previous version neither read nor write the columns.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -1,5 +1,5 @@
 // Live prices for the stream: which assets the api processes want, which worker forwards the ticks of a dialect, and what a
-// ticket may subscribe to. Processes of the version before want none, and forward none.
+// ticket may subscribe to. Processes of the previous version want none, and forward none.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

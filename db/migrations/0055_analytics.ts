@@ -1,7 +1,7 @@
 // Analytics: contracts added up by quarters of an hour of their purchase, and closed contracts by trader and day, so that revenue
 // and traders need not be added up from millions of orders. Quarters, since the offsets of time zones are multiples of them.
 // The orders stay the truth: a row here is computed from them and can be computed again at any time. Also what the broker
-// itself reports of an application's markup. A process of the version before writes orders as ever: the triggers mark its changes.
+// itself reports of an application's markup. A process of the previous version writes orders as ever: the triggers mark its changes.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

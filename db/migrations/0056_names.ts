@@ -1,6 +1,6 @@
 // Tables and columns under the names of the glossary: broker requests, lease holders, breaks between the broker's books
 // and ours, and of an order its reply channel, checks and lease holder. Only names change, no row is written. Processes of
-// the version before know only the old names, so that this migration refuses while any of them runs.
+// the previous version know only the old names, so that this migration refuses while any of them runs.
 import type { Knex } from 'knex'
 import { ApiError } from '../../schemas/errors/errors.ts'
 

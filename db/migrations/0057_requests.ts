@@ -1,5 +1,5 @@
 // The request log of partners, in daily partitions, and one pair of functions that makes and drops the daily partitions of every
-// log. The functions that events and webhook attempts had of their own stay for processes of the version before, and call the pair.
+// log. The functions that events and webhook attempts had of their own stay for processes of the previous version, and call the pair.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

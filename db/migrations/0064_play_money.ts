@@ -2,7 +2,7 @@
 // partners, and movements also touch accounts of the platform, so bots and ledger accounts carry their side, and triggers keep sales,
 // reviews and movements on one side. Sites of test sides have addresses that no other site can have.
 //
-// An api process of the version before lists published bots of test sides beside the others until it is restarted; it cannot sell them
+// An api process of the previous version lists published bots of test sides beside the others until it is restarted; it cannot sell them
 // to the live side.
 import type { Knex } from 'knex'
 

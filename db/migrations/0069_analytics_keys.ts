@@ -1,6 +1,6 @@
 // The sums of analytics refer to partners and traders without foreign keys. They are computed from orders, which have those keys, and
 // neither partners nor traders are ever deleted; checking each of millions of derived rows took a fifth of the time of
-// adding up. A process of the version before works with the tables as they are then.
+// adding up. A process of the previous version works with the tables as they are then.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

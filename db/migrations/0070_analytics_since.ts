@@ -1,5 +1,5 @@
 // When the sums of analytics began to exist is a fact beside the instant that they reach, so that nobody has to read it off the
-// name of a migration. A process of the version before neither reads nor writes it.
+// name of a migration. A process of the previous version neither reads nor writes it.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

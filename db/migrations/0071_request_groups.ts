@@ -1,7 +1,7 @@
 // The request log in packed rows: what a partner's requests of five seconds were is one row of text, so that an entry costs no row and
 // no index entry of its own. db/partners/request-groups.ts has the format.
 //
-// Safe while processes of the version before run: what they write into `requests` is packed by a trigger. They list, until they are
+// Safe while processes of the previous version run: what they write into `requests` is packed by a trigger. They list, until they are
 // restarted, what they and others of their version wrote. The rows that were there before are packed by 0072, which reads them while
 // others go on; the first of them that is not the trigger's is kept for it in requests_packed.
 import type { Knex } from 'knex'

@@ -1,5 +1,5 @@
 // The request log's rows of the days before are packed, a day at a time, as those written since are. Nothing is locked: processes go on,
-// of the version before too. A row took 20 to 48 µs on a busy machine, so a million takes less than a minute. The old rows expire with
+// of the previous version too. A row took 20 to 48 µs on a busy machine, so a million takes less than a minute. The old rows expire with
 // their days; the table, its trigger and request_id_hash go with a later version.
 import type { Knex } from 'knex'
 import { packed } from './0071_request_groups.ts'

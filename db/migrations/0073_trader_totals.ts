@@ -1,6 +1,6 @@
 // Running totals of traders, so that the traders of a long window are two rows of arrays for each hundred of them instead of a row for
 // each trader and day. They are kept only where many trade: a day of a partner, mode and currency with a thousand traders begins
-// them. A process of the version before neither reads nor writes them; the marks for what it adds up late are written by the trigger.
+// them. A process of the previous version neither reads nor writes them; the marks for what it adds up late are written by the trigger.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

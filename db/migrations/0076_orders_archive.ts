@@ -1,6 +1,6 @@
 // Orders at their end move to an archive in monthly partitions with few indexes, and their clientOrderIds to a narrow table,
-// which is kept for ever. Nothing moves while a process of the version before may run: workers of this version move orders,
-// and only those that ended 40 days ago. A process of the version before does not look there: it would list and replay
+// which is kept for ever. Nothing moves while a process of the previous version may run: workers of this version move orders,
+// and only those that ended 40 days ago. A process of the previous version does not look there: it would list and replay
 // without them, so restart all processes within ARCHIVE_AFTER_DAYS of the oldest order, or set ARCHIVE_AFTER_DAYS=0 meanwhile.
 //
 // Two foreign keys to orders go: an order in the archive keeps its copies and findings. Both refer to a row that the same

@@ -1,6 +1,6 @@
 // Closed contracts by quarters of an hour in lists, so that the part of a day at either end of a window of traders is read from some
 // hundred rows instead of from its orders; and the numbers of traders beside their ids in the chunks of running totals, since numbers
-// are compared and joined much faster. A process of the version before neither reads nor writes the lists; the triggers mark its late
+// are compared and joined much faster. A process of the previous version neither reads nor writes the lists; the triggers mark its late
 // changes, and another gives its chunks their numbers.
 import type { Knex } from 'knex'
 

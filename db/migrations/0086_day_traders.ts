@@ -1,6 +1,6 @@
 // Traders of each day of UTC with the quarters of an hour in which they bought first and last: how many different traders a part of a
 // day has that begins or ends with it is then a sum of 96 numbers, and not a count of all traders of its quarters. Triggers take the
-// row of a day away with any change of its quarters and mark the day, so that those of a process of the version before count too;
+// row of a day away with any change of its quarters and mark the day, so that those of a process of the previous version count too;
 // a day without a row is counted from its quarters. All days that exist are marked, the workers make them.
 import type { Knex } from 'knex'
 

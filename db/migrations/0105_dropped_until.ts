@@ -1,5 +1,5 @@
 // Up to when the sums of analytics have contracts that were dropped with their month, exactly: what is compared with the orders, or added
-// up anew from them, begins after that. It was estimated, as 40 days before the drop or a year after the month, and a multiplier may be open
+// up again from them, begins after that. It was estimated, as 40 days before the drop or a year after the month, and a multiplier may be open
 // for longer: its sums differed from the orders for ever, and a repair deleted them. The months that were dropped so far keep the estimate.
 import type { Knex } from 'knex'
 

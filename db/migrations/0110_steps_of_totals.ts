@@ -1,7 +1,7 @@
 // Running totals of traders at steps of their contracts instead of at whole days: a step follows where so many were closed since the last that
 // reading them takes as long as reading the totals, so no window has much beside two steps. They are made from the lists of closes, as whole
-// numbers in long lists, which are read several times as fast as numeric ones; a late change is kept beside them until they are made anew.
-// The totals by days are emptied and stay so: a process of the version before reads its windows from days of traders then, as it does where a
+// numbers in long lists, which are read several times as fast as numeric ones; a late change is kept beside them until they are rebuilt.
+// The totals by days are emptied and stay so: a process of the previous version reads its windows from days of traders then, as it does where a
 // group of traders has no totals. Until workers have made the steps, pages of traders are read from lists of closes.
 import type { Knex } from 'knex'
 

@@ -1,6 +1,6 @@
 // Sales, subscriptions and refunds of a creator's earnings account by their time, so that the earnings of a window are read from its rows
 // alone: for one day of a partner with 300,000 sales every transfer of the ledger was read. Each row is made with its entry by a trigger,
-// for a process of the version before as well, and neither ever changes. The versions of an account are no order of time: a transfer has
+// for a process of the previous version as well, and neither ever changes. The versions of an account are no order of time: a transfer has
 // the instant at which its transaction began. Payments wait while what is there is copied, some seconds for a million sales.
 import type { Knex } from 'knex'
 

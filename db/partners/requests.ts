@@ -39,7 +39,7 @@ const USED_AFTER_MS = 3_600_000
 
 /**
  * A page of the partner's requests, newest first. Filters pass over about SCANNED_AT_MOST entries, or COMPARED_AT_MOST groups for a
- * request id: then the page may be short, or empty, and has a cursor all the same. Throws VALIDATION_FAILED for a cursor that is
+ * request id: then the page may be short or empty and still have a cursor. Throws VALIDATION_FAILED for a cursor that is
  * none of this list.
  */
 export async function listRequests(db: Db, filter: RequestFilter): Promise<RequestPageRows> {

@@ -15,7 +15,7 @@ interface AppRefusal {
 const FRESH_MINUTES = 15
 const MOST_LISTED = 100
 
-/** Notes a refusal; one that had not been repeated for a while begins anew. */
+/** Notes a refusal. After a while without a repeat, it counts as a new one. */
 export async function noteAppRefused(
   db: Db,
   refusal: { dialect: string; appId: string; brokerCode: string }

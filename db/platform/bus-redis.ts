@@ -22,7 +22,7 @@ export async function redisTransport(
     socketTimeout: silenceMs
   }
   const publisher = new Redis(url, options)
-  // Subscribes anew below: ioredis' own resubscription after a reconnect rejects without a handler when it fails, which
+  // Subscriptions are renewed below: ioredis' own resubscription after a reconnect rejects without a handler when it fails, which
   // would end the process.
   const subscriber = new Redis(url, {
     ...options,

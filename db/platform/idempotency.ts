@@ -149,7 +149,7 @@ interface KeptAt {
 }
 
 /**
- * Seals up to `limit` responses of one old key anew, those behind `after`. Returns how many, those that cannot be decrypted, which stay as they are,
+ * Seals up to `limit` responses of an old key with the present one, those after `after`. Returns how many, those that cannot be decrypted and stay as they are,
  * and where the next step goes on.
  */
 export async function resealResponses(

@@ -58,7 +58,7 @@ interface Step {
   after: string | null
 }
 
-/** Seals up to `limit` accounts of one old key anew, those behind `after` in the order of their ids. */
+/** Seals the tokens of up to `limit` accounts of an old key with the present one, after `after` in the order of their ids. */
 export async function resealStep(
   db: Db,
   vault: Vault,

@@ -203,7 +203,7 @@ export async function rows<T>(db: Db, sql: string, bindings: Record<string, unkn
 }
 
 /**
- * `any` of a list of texts, as SQL: `id = ${among('ids')}`. PostgreSQL plans `= any($1)` anew on every run, which takes longer than
+ * `any` of a list of texts, as SQL: `id = ${among('ids')}`. PostgreSQL plans `= any($1)` again on every run, which takes longer than
  * such a statement; hiding the list in a subquery keeps one generic plan.
  */
 export const among = (name: string): string => `any(array(select unnest(:${name}::text[])))`
@@ -306,7 +306,7 @@ interface Positioned {
   names: string[]
 }
 
-// Statements are text in our code, so there are only so many; a bound all the same.
+// Statements are text in our code, so their number is limited anyway.
 const MAX_STATEMENTS = 2000
 const known = new Map<string, Positioned>()
 

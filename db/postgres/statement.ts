@@ -1,5 +1,5 @@
 // A prepared statement sent to PostgreSQL by the interface that pg-cursor uses: it runs the extended query protocol
-// itself. pg's own query has the server describe the columns again at each run and builds its readers anew; for a
+// itself. pg's own query has the server describe the columns again at each run and builds its readers again; for a
 // statement of one row both sides spent longer on that than on the row.
 import pg from 'pg'
 

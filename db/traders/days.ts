@@ -61,7 +61,7 @@ const factsOfTouched = `
   ), ${factsOfClosed}`
 
 /**
- * Adds up what closed since the last time, and adds up anew some of the days marked as late; returns whether there is
+ * Adds up what closed since the last time, and recomputes some of the days marked as late; returns whether there is
  * more of either. One caller at a time works. A step is a day at most; `halvings` makes it smaller.
  */
 export async function addUpTraderDays(db: Db, { halvings = 0 }: { halvings?: number } = {}): Promise<boolean> {
@@ -120,7 +120,7 @@ async function addNewOrders(db: Db, stepSeconds: number): Promise<boolean> {
   })
 }
 
-/** Adds up anew, from all their orders, at most `limit` of the days marked as late; returns whether it took so many. */
+/** Recomputes at most `limit` of the days marked as late from all their orders; returns whether there were that many. */
 async function addUpLateDays(db: Db, limit: number): Promise<boolean> {
   return db.transaction(async trx => {
     // The lock keeps `until` where it is: what closed later is added by the next span, and must not be here as well.

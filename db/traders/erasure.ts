@@ -22,7 +22,7 @@ const BATCH = 5000
 // 50 million rows: more is no trader.
 const MAX_BATCHES = 10_000
 
-/** Reads the trader, and locks its row until the end of the transaction: nothing refers to it anew meanwhile. */
+/** Reads the trader, and locks its row until the end of the transaction: no new row can refer to it meanwhile. */
 async function lockTrader(trx: Db, traderId: string): Promise<Subject> {
   const [found] = await rows<Subject>(
     trx,

@@ -68,7 +68,7 @@ export const personalData: Record<string, TableDecision> = {
     becomes: {
       ...kept('id', 'partner_id', 'trader_id', 'account_id', 'account_mode', 'currency', 'connected_at'),
       ...kept('audited_at', 'compared_at', 'proven_version', 'compared_generation', 'refusals', 'refused_at'),
-      // Sealed anew with nothing in it: a column without a seal would end the rotation of the keys.
+      // An empty token is sealed: a column without a seal would make the rotation of keys fail.
       token_key_id: 'keep',
       token_sealed: 'keep',
       token_version: 'keep',

@@ -75,7 +75,7 @@ interface DeliveryPageRows {
 
 /**
  * A page of an endpoint's attempts, the newest first, after the attempt `after` (its uuid). With `status` a page may be short, or empty,
- * and have a next one all the same: it passes over PASSED_AT_MOST attempts.
+ * and still have a next one: it passes over PASSED_AT_MOST attempts.
  */
 export async function listDeliveries(
   db: Db,

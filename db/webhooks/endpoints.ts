@@ -209,7 +209,7 @@ export async function rotateSecret(
 }
 
 /**
- * Seals up to `limit` secrets of one old key anew. Returns how many, and the endpoints whose secret cannot be decrypted; those
+ * Seals up to `limit` secrets of an old key with the present one. Returns how many, and the endpoints whose secret cannot be decrypted; those
  * stay as they are.
  */
 export async function resealWebhooks(

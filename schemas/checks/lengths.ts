@@ -1,6 +1,6 @@
 // maxLength and minLength, which count characters. Ajv walks through every text for each of them; through one of 500 kB that
 // takes 8 ms, in which a process serves nobody else. A text's length in UTF-16 units is known, and a character has one or two of
-// them: mostly that decides.
+// them, which usually decides.
 import { _, type Ajv2020, type CodeKeywordDefinition } from 'ajv/dist/2020.js'
 
 const SURROGATE = /[\ud800-\udfff]/

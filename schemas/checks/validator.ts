@@ -23,7 +23,7 @@ const options = {
   allErrors: true,
   useDefaults: true,
   strict: true,
-  // A test holds every schema against the meta-schema (test/request/words.test.ts). Doing it here, and optimizing the code of
+  // A test checks every schema with the meta-schema (test/request/words.test.ts). Doing it here, and optimizing the code of
   // a check that runs in a microsecond, would take two thirds of the time of compiling, at every start of a process.
   validateSchema: false,
   code: { optimize: false },

@@ -1,5 +1,5 @@
 // The troubles that a simulated broker with `magic` has ready: an order provokes one by its stake, its asset or the token of its
-// account. The page on testing lists them from here, and a test holds each against a running service.
+// account. The page on testing lists them from here, and a test tries each with a running service.
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { Effect } from './effects.ts'
 

@@ -1,5 +1,5 @@
 // The page on testing of the reference, from what the simulated broker does: its tokens, what provokes each error, its faults
-// and its assets. `make test-page` writes it to api/description/guides; a test holds each row against a running service.
+// and its assets. `make test-page` writes it to api/description/guides; a test tries each row with a running service.
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { LEAST_PLAY_MONEY_USD, PLAY_MONEY_USD, REJECTED_CENTS } from '../../db/money/play-money.ts'

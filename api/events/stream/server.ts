@@ -14,7 +14,7 @@ import { Tails } from './tail.ts'
 import { Ticks } from './ticks.ts'
 
 const TICK_MS = 1000
-// Sockets served before other work of the process gets its turn.
+// Sockets served before the process does other work.
 const SOCKETS_AT_ONCE = 100
 // The sockets of a revoked key, and those by tickets of a trader that is disabled or erased, close within a second.
 const BARRED_EVERY_MS = 400

@@ -16,7 +16,7 @@ const REREAD_MS = 1000
 // which takes two or three milliseconds.
 const REPLAYS = 1
 const RETRY_MS = 500
-// Subscriptions served before other work of the process gets its turn.
+// Subscriptions served before the process does other work.
 const LISTENERS_AT_ONCE = 250
 
 /** An event ready to be sent: its JSON is made once, for all subscriptions. */

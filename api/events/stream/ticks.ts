@@ -7,7 +7,7 @@ import { countDelivered } from '../../../db/platform/metrics.ts'
 import type { ApiServices } from '../../operation.ts'
 import { TickWants } from './tick-wants.ts'
 
-// Sockets served before other work of the process gets its turn.
+// Sockets served before the process does other work.
 const SOCKETS_AT_ONCE = 250
 // Ticks that wait for their turn beyond this are conflated: the process is too busy to send each.
 const MOST_WAITING = 5000

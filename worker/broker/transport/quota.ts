@@ -69,7 +69,7 @@ export class Budget {
     this.#class(name).backOff()
   }
 
-  /** A call of this class succeeded: the back-off starts anew. */
+  /** A call of this class succeeded: the back-off is reset. */
   succeeded(name: string): void {
     this.#classes.get(name)?.succeeded()
   }

@@ -22,7 +22,7 @@ export class Books {
     this.#clock = open.clock
     this.#journal = open.journal
     this.#maxContracts = open.maxContracts
-    // Ids grow with time, so that a broker started anew never gives one out a second time.
+    // Ids grow with time, so that a restarted broker never gives one out twice.
     this.#nextContract = this.#clock.wall() * 1000
     this.#nextTransaction = this.#clock.wall() * 2000
     this.accounts = new Accounts(

@@ -47,7 +47,7 @@ export class Lives {
   /** Resumes a contract after a restart; the ticks missed meanwhile are computed and applied. */
   resume(contract: SimulatedContract): void {
     const { symbol, kind } = contract.offer
-    // Counted anew, for the tick interval may be another than the one it was bought under.
+    // Counted again: the tick interval may differ from the one at its purchase.
     contract.periodMs = this.#market.sessions.periodMs(symbol)
     contract.startTick = this.#market.sessions.number(symbol, contract.boughtMs)
     if (kind === 'ticks') {

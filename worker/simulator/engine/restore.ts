@@ -1,4 +1,4 @@
-// A broker started anew takes accounts, contracts and movements of money from its journal.
+// A restarted broker reads accounts, contracts and movements of money from its journal.
 import type { Books } from './books.ts'
 import { toAmount } from './currencies.ts'
 import type { JournalLine, StoredContract, StoredTick } from './journal.ts'

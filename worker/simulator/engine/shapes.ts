@@ -51,7 +51,7 @@ export function complaintsOf(calls: Record<string, CallRule>): Complaints {
   }
 }
 
-/** For the schemas of the simulated broker: a test holds them against the meta-schema, whose compilation costs an instance 45 ms of CPU. */
+/** For the schemas of the simulated broker. A test checks them with the meta-schema, whose compilation takes 45 ms of CPU. */
 export const simulatorAjv = { allErrors: true, allowUnionTypes: true, validateSchema: false } as const
 
 const compilers = {
