@@ -74,7 +74,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
   tag: 'Copy trading',
   summary: 'Follow a leader',
   description:
-    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts have the same mode and currency (else 409), and are two (else 409). Of a leader of another partner orders are copied while the profile of that partner is public. Following again takes the active account and its balance anew, updates the terms, and resumes a follow that was paused or stopped.',
+    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts must have the same mode and currency, and be different accounts (409 otherwise). Orders of a leader of another partner are copied while the profile of that partner is public. Following again starts from the active account and its present balance, updates the terms, and resumes a follow that was paused or stopped.',
   auth: 'key',
   scope: 'copy:write',
   body: FollowRequest,

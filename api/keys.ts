@@ -55,7 +55,7 @@ export const listKeys: Operation<object> = {
   path: '/v1/keys',
   tag: 'Keys',
   summary: 'List API keys',
-  description: 'Good keys and revoked ones, newest first; never the keys themselves.',
+  description: 'Valid and revoked keys, newest first; never the keys themselves.',
   auth: 'session',
   scope: null,
   response: KeyList,

@@ -15,7 +15,7 @@ const SUMMARY = 'State of the service'
 export const statusPath = {
   path: PATH,
   summary: SUMMARY,
-  description: `Whether api, workers, queue, broker and markets work now, and how long orders took in the last minutes. Without a key; read at most every ${FRESH_MS / 1000} seconds, and at most ${PER_ADDRESS_PER_MINUTE} calls a minute from an address. A browser gets a page. The HTTP status is 200 whatever is said.`,
+  description: `Whether api, workers, queue, broker and markets work now, and how long orders took in the last minutes. Without a key; read at most every ${FRESH_MS / 1000} seconds, and at most ${PER_ADDRESS_PER_MINUTE} calls a minute from an address. A browser gets a page. The HTTP status is always 200.`,
   response: Status
 } as const
 

@@ -9,7 +9,7 @@ const priceIn = { type: 'number', minimum: 1e-9, maximum: 1e12, examples: [1219.
 const direction = {
   type: 'string',
   enum: ['CALL', 'PUT', 'NEUTRAL'],
-  description: 'CALL: up. PUT: down. NEUTRAL: nothing stands out.',
+  description: 'CALL: up. PUT: down. NEUTRAL: no clear direction.',
   examples: ['CALL']
 } as const
 export type Direction = (typeof direction.enum)[number]
@@ -48,7 +48,7 @@ export const Indicators = {
   additionalProperties: false,
   required: Object.keys(indicators) as (keyof typeof indicators)[],
   properties: indicators,
-  description: 'What the candles say, as numbers.'
+  description: 'The indicators computed from the candles.'
 } as const
 export type Indicators = { [Name in keyof typeof indicators]: number | null }
 
@@ -158,13 +158,13 @@ export const Signal = {
     breakEvenPct: {
       type: ['number', 'null'],
       description:
-        'Share of such contracts that must win, in percent, for the suggestion to lose nothing, by the price the broker asks now; null without a suggestion or a price.',
+        'Share of such contracts that must win, in percent, for the suggestion to lose nothing at the broker’s present price; null without a suggestion or a price.',
       examples: [54.05]
     },
     backtest: Backtest,
     model,
     generatedAt: timestamp,
-    validUntil: { ...timestamp, description: 'Ask again after this: a newer candle has closed.' }
+    validUntil: { ...timestamp, description: 'Request the next signal after this: by then a newer candle has closed.' }
   }
 } as const
 

@@ -122,7 +122,7 @@ const window = {
   complete: {
     type: 'boolean',
     description:
-      'false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over.',
+      'false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over.',
     examples: [true]
   }
 } as const
@@ -152,7 +152,7 @@ function rowOf<Fields extends object>(properties: Fields, optional: readonly str
   return { type: 'object', additionalProperties: false, required, properties } as const
 }
 
-const markupUnknown = count('Contracts whose markup the broker did not say (yet): not in `markup`.', 0)
+const markupUnknown = count('Contracts whose markup the broker has not reported (yet): not in `markup`.', 0)
 
 export const Revenue = responseOf(
   rowOf(

@@ -147,7 +147,7 @@ const follow = {
     type: 'string',
     enum: ['ACTIVE', 'PAUSED_DRAWDOWN', 'PAUSED_MISMATCH', 'STOPPED'],
     description:
-      "PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.",
+      "PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes it. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.",
     examples: ['ACTIVE']
   },
   openCopies: { type: 'integer', minimum: 0, description: 'Copies not closed yet.', examples: [1] },

@@ -89,12 +89,12 @@ export const eventTypes = {
     data: FailedOrder
   },
   'order.review': {
-    summary: 'What the broker shows about the order is not clear; it is decided by the operator, or by itself later.',
+    summary: 'What the broker shows about the order is not clear; the operator decides it, or it becomes clear later.',
     data: OrderEntry
   },
   'account.connected': { summary: 'A token of the account was exchanged.', data: Account },
   'account.rejected': { summary: 'The broker refused the account or its token.', data: Account },
-  'follow.paused': { summary: 'A follow copies nothing for now; `status` says why.', data: Follow },
+  'follow.paused': { summary: 'A follow copies nothing for now; `status` has the reason.', data: Follow },
   'payout.approved': { summary: 'The operator agreed to a payout.', data: Payout },
   'payout.paid': { summary: 'A payout was paid.', data: Payout },
   'payout.rejected': { summary: 'The operator declined a payout; the amount is available again.', data: Payout },
@@ -117,7 +117,7 @@ export const eventTypes = {
   'deployment.live': { summary: 'A site is served.', data: Deployment },
   'deployment.failed': { summary: 'A site could not be rendered.', data: Deployment },
   'webhook.disabled': {
-    summary: 'A webhook endpoint was disabled since it returned 410, or nothing but failures for five days.',
+    summary: 'A webhook endpoint was disabled because it returned 410, or only failed for five days.',
     data: Webhook
   }
 } as const satisfies Record<string, EventDescription>
@@ -177,7 +177,7 @@ const example = {
 export const Event = {
   type: 'object',
   oneOf: eventTypeNames.map(type => shapeOf(type, true)),
-  description: 'Told apart by `type`; `data` is the record as its own endpoint showed it at that moment.',
+  description: '`type` distinguishes them; `data` is the record as its own endpoint showed it at that moment.',
   examples: [example]
 } as const
 
@@ -237,7 +237,7 @@ export const EventsQuery = {
       minimum: 0,
       maximum: 30,
       default: 0,
-      description: 'For how many seconds an empty response is held back until there is an event.',
+      description: 'For how many seconds an empty response waits for an event.',
       examples: [20]
     }
   }
@@ -254,7 +254,7 @@ export const EventPage = {
     caughtUp: {
       type: 'boolean',
       description:
-        'Whether nothing more was there at the moment of reading; an empty page may say false under a filter.',
+        'Whether nothing more was there at the moment of reading; with a filter, an empty page may have false.',
       examples: [true]
     }
   }

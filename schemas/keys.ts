@@ -76,7 +76,7 @@ export const KeyEntry = {
     test: ofTestSide,
     createdAt: timestamp,
     lastUsedAt: { ...nullable(timestamp), description: 'To within some seconds; null before its first use.' },
-    revokedAt: { ...nullable(timestamp), description: 'null while the key is good.' }
+    revokedAt: { ...nullable(timestamp), description: 'null while the key is valid.' }
   }
 } as const
 export type KeyEntry = FromSchema<typeof KeyEntry>

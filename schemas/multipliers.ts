@@ -130,7 +130,7 @@ export const ClosedMultiplierOrder = {
 export const MultiplierOrder = {
   type: 'object',
   oneOf: [ClosedMultiplierOrder, OpenMultiplierOrder],
-  description: 'Told apart by `status`: CLOSED with the result, OPEN without.',
+  description: '`status` distinguishes them: CLOSED with the result, OPEN without.',
   examples: [
     {
       orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',

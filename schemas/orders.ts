@@ -72,7 +72,7 @@ export const contractType = {
 export const direction = {
   type: 'string',
   enum: ['up', 'down'],
-  description: 'Which way the market is expected to go.',
+  description: 'Direction in which the market is expected to move.',
   examples: ['up']
 } as const
 export type MultiplierDirection = (typeof direction.enum)[number]
@@ -222,7 +222,7 @@ export const ClosedOrder = {
 export const Order = {
   type: 'object',
   oneOf: [ClosedOrder, OpenOrder],
-  description: 'Told apart by `status`: CLOSED with the result, OPEN without.',
+  description: '`status` distinguishes them: CLOSED with the result, OPEN without.',
   examples: [
     {
       orderId: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma',
@@ -344,7 +344,7 @@ const listed = {
   copiedFrom: nullable(idField('ord', "The leader's order this one copies.")),
   raisedToMinimum: {
     type: ['boolean', 'null'],
-    description: "Of a copy: whether its stake was raised to the broker's least; null for other orders.",
+    description: "Of a copy: whether its stake was raised to the broker's minimum; null for other orders.",
     examples: [null]
   },
   error: {

@@ -23,7 +23,8 @@ const statusOfToken = {
   status: {
     type: 'string',
     enum: ['NONE', 'CONNECTED', 'REJECTED'],
-    description: 'NONE: none is stored for the present application. REJECTED: the broker refused it, store another.',
+    description:
+      'NONE: none is stored for the present application. REJECTED: the broker refused it; store another one.',
     examples: ['CONNECTED']
   },
   reason: {
@@ -61,7 +62,7 @@ export const Reconciliation = only({
         ...only({
           contracts: count('Contracts bought with a markup, or with one that is not known.', 1204),
           markup: { ...money, description: 'Sum of what is known.', examples: [361.2] },
-          markupUnknown: count('Those of them whose markup the broker did not say.', 0)
+          markupUnknown: count('Those of them whose markup the broker did not report.', 0)
         }),
         description: 'By your orders.'
       },

@@ -37,7 +37,7 @@ export const Status = {
       waiting: count('How much waits to be taken.', 0),
       oldestSeconds: seconds('How long the oldest has waited; null when nothing waits.')
     }),
-    broker: part('Whether the workers reach the broker, by their own words.', {
+    broker: part('Whether the workers reach the broker, as they report it.', {
       reachedBy: count('Workers that reached it when they last tried.', 3),
       unreachedBy: count('Workers that do not reach it now.', 0)
     }),
@@ -51,7 +51,7 @@ export const Status = {
         seconds: count('How long ago that was seen.', 12)
       }),
       type: ['object', 'null'],
-      description: 'What can be traded, as a worker last saw it; null when none has looked within an hour.'
+      description: 'What can be traded, as a worker last read it; null when none has read it within an hour.'
     },
     latency: {
       type: 'object',

@@ -89,7 +89,7 @@ export const Webhook = {
       type: ['string', 'null'],
       enum: [...disabledReasons, null],
       description:
-        'Only while DISABLED. PARTNER and OPERATOR: who did it; GONE: the endpoint returned 410; FAILURES: five days of nothing but failures.',
+        'Only while DISABLED. PARTNER and OPERATOR: who did it; GONE: the endpoint returned 410; FAILURES: it only failed for five days.',
       examples: [null]
     },
     failingSince: {

@@ -204,7 +204,7 @@ export const WebhookTestEvent = {
   required: ['id', 'type', 'createdAt', 'traderExternalId', 'data'],
   properties: {
     id: eventId,
-    type: { type: 'string', const: TEST_TYPE, description: 'That it is a test.', examples: [TEST_TYPE] },
+    type: { type: 'string', const: TEST_TYPE, description: 'Constant: it is a test.', examples: [TEST_TYPE] },
     createdAt: timestamp,
     traderExternalId: { type: 'null', description: 'A test is about no trader.', examples: [null] },
     data: {

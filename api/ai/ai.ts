@@ -29,7 +29,7 @@ export const copilotSignal: Operation<{ body: SignalRequest }> = {
   tag: 'AI',
   summary: 'A signal for an asset',
   description:
-    "Computed from the broker's one-minute candles. The stake is in USD, as that of an order; it follows `balance`, or the live balance of the trader named at the broker’s exchange rate; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. On synthetic indices, whose prices have no memory, it says so and suggests no stake; elsewhere it names the rate at which the suggested contract breaks even. `backtest` is what the rules achieved on the last 1,000 candles. A signal describes the recent past and promises nothing.",
+    "Computed from the broker's one-minute candles. The stake is in USD, as that of an order; it follows `balance`, or the live balance of the trader named at the broker’s exchange rate; without either it is the minimum. An asset the broker does not have is INVALID_CONTRACT. On synthetic indices, whose prices have no memory, the signal states that and suggests no stake; for other assets it contains the win rate at which the suggested contract breaks even. `backtest` is what the rules achieved on the last 1,000 candles. A signal describes the recent past and promises nothing.",
   auth: 'key',
   scope: 'ai:read',
   body: SignalRequest,
@@ -194,9 +194,9 @@ export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {
   method: 'POST',
   path: '/v1/ai/bot-analysis',
   tag: 'AI',
-  summary: 'What the candles of a bot say',
+  summary: 'Analyse the candles of a bot',
   description:
-    'Computed from the candles sent; the broker is not called. With fewer than 30 candles most indicators are null, and the risks say so.',
+    'Computed from the candles sent; the broker is not called. With fewer than 30 candles most indicators are null, and `risks` states that.',
   auth: 'key',
   scope: 'ai:read',
   body: BotAnalysisRequest,

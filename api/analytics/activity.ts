@@ -13,7 +13,7 @@ export const getActivity: Operation<{ query: AnalyticsQuery }> = {
   tag: 'Analytics',
   summary: 'Traders and orders by time',
   description:
-    'Orders counted when they were accepted: who placed them, how many failed and why, and how fast the broker responded. Every bucket is there, with zeros where nothing happened. Read from the orders themselves: a long window of many orders takes seconds.',
+    'Orders counted when they were accepted: who placed them, how many failed and why, and how fast the broker responded. Every bucket is returned, with zeros where nothing happened. Read from the orders themselves: a long window of many orders takes seconds.',
   auth: 'key',
   scope: 'analytics:read',
   query: AnalyticsQuery,
@@ -52,7 +52,7 @@ export const getMarketplaceAnalytics: Operation<{ query: MarketplaceQuery }> = {
   tag: 'Analytics',
   summary: 'Marketplace earnings by time',
   description:
-    'What the bots of the partner and of its traders brought, from the ledger: a refund counts in the bucket in which it was made. Free bots move no money and are not counted.',
+    'Earnings of the bots of the partner and of its traders, from the ledger: a refund counts in the bucket in which it was made. Free bots move no money and are not counted.',
   auth: 'key',
   scope: 'analytics:read',
   query: MarketplaceQuery,

@@ -22,9 +22,9 @@ export const getReconciliation: Operation<{ query: ReconciliationQuery }> = {
   method: 'GET',
   path: '/v1/analytics/reconciliation',
   tag: 'Analytics',
-  summary: "Markup beside the broker's report",
+  summary: "Markup compared with the broker's report",
   description:
-    "What your application earned by your orders and by the broker's own report, by day and currency, with contracts that only one side knows. Days are those of UTC, as in the report; a day of which the window has a part is shown whole. Real accounts and contracts with a markup count. Workers compare each day once the report of it is final, two hours after its end, for which a token has to be stored with `POST /v1/analytics/reconciliation/token`; days that have not been compared are left out.",
+    "What your application earned by your orders and by the broker's own report, by day and currency, with contracts that only one side knows. Days are those of UTC, as in the report; a day that is partly in the window is shown as a whole. Real accounts and contracts with a markup count. Workers compare each day once the report of it is final, two hours after its end, for which a token has to be stored with `POST /v1/analytics/reconciliation/token`; days that have not been compared are left out.",
   auth: 'key',
   scope: 'analytics:read',
   query: ReconciliationQuery,

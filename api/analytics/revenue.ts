@@ -11,7 +11,7 @@ export const getRevenue: Operation<{ query: RevenueQuery }> = {
   tag: 'Analytics',
   summary: 'Revenue by time',
   description:
-    'Contracts counted at their purchase, with what they staked, paid out and earned you, by bucket and currency. The sums are those of the orders at `asOf`, to the last commit. Without `groupBy` every bucket is there, with zeros where nothing was bought.',
+    'Contracts counted at their purchase, with what they staked, paid out and earned you, by bucket and currency. The sums are those of the orders at `asOf`, to the last commit. Without `groupBy` every bucket is returned, with zeros where nothing was bought.',
   auth: 'key',
   scope: 'analytics:read',
   query: RevenueQuery,

@@ -10,7 +10,7 @@ export const listTraderAnalytics: Operation<{ query: TradersQuery }> = {
   method: 'GET',
   path: '/v1/analytics/traders',
   tag: 'Analytics',
-  summary: 'Traders by what they made',
+  summary: 'Traders by their results',
   description:
     'Traders with contracts closed in the window, in one currency, the largest by `sort` first. Counted at close. Figures change while contracts close: between two pages a trader may move.',
   auth: 'key',

@@ -75,7 +75,8 @@ export const tags: Record<Tag, string> = {
   'Trade records': 'Trades made elsewhere, recorded once each, for history and leaderboard.',
   Events:
     'What happened to the partner, in the order in which it happened: a log with cursors that misses nothing. Read it by page, or wait for the next event.',
-  Webhooks: 'Addresses of yours to which events are sent, signed: endpoints, what was sent to them, and sending again.',
+  Webhooks:
+    'Addresses of yours to which signed events are sent: endpoints, their deliveries, and sending events again.',
   Analytics:
     'Revenue, traders, activity and marketplace earnings by time, exact at every moment: whatever was committed before `asOf` is counted. As JSON, or as CSV with `Accept: text/csv`.',
   Usage: 'What was used in the billing period, and this description.',

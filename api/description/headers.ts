@@ -63,7 +63,7 @@ export const endUserIp = {
   in: 'header',
   required: false,
   description:
-    'Address of the end user (IPv4 or IPv6) from whom the attempt comes. Failures are counted by it, so that guessing from elsewhere does not slow this user down. Only your servers know it: pass what your own proxies say, never what the browser sends.',
+    'Address of the end user (IPv4 or IPv6) from whom the attempt comes. Failures are counted by it, so that guessing from elsewhere does not slow this user down. Only your servers know it: pass the address that your own proxies report, never one that the browser sends.',
   schema: { type: 'string' },
   example: '203.0.113.7'
 } as const

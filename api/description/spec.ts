@@ -121,7 +121,7 @@ const securitySchemes = {
     in: 'header',
     name: 'X-Trader-Session',
     description:
-      "A trader's session, beside the key: the `sessionToken` of signing up or logging in. The cookie `trader_session` does as well."
+      "A trader's session, in addition to the key: the `sessionToken` of signing up or logging in. The cookie `trader_session` is accepted too."
   }
 }
 

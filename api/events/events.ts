@@ -89,7 +89,7 @@ export const getEvent: Operation<{ params: EventPath }> = {
   path: '/v1/events/{id}',
   tag: 'Events',
   summary: 'One event',
-  description: 'As long as it is kept.',
+  description: 'Only while it is kept.',
   auth: 'key',
   scope: 'events:read',
   params: EventPath,

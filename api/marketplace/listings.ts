@@ -112,7 +112,7 @@ export const listBotReviews: Operation<{ params: IdParams; query: PageQuery }> =
   tag: 'Marketplace',
   summary: 'Reviews of a bot',
   description:
-    "Newest first. The author's name is that of its public community profile, if it has one; mine marks the own one.",
+    "Newest first. The author's name is that of its public community profile, if it has one; `mine` marks the acting party’s own one.",
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',

@@ -19,7 +19,7 @@ export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> 
   tag: 'Orders',
   summary: 'One order',
   description:
-    'The order as the list shows it. With `wait` the response is held back until the order is CLOSED or FAILED, at most so many seconds; repeat the call while `status` is PENDING or OPEN, instead of polling the list.',
+    'The order as the list shows it. With `wait` the response waits until the order is CLOSED or FAILED, at most that many seconds; repeat the call while `status` is PENDING or OPEN, instead of polling the list.',
   auth: 'key',
   scope: 'trading:read',
   params: { type: 'object', required: ['id'], properties: { id: pathId('ord', 'orderId of the order.') } },

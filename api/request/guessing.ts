@@ -154,7 +154,7 @@ async function slowed<T>(
   lanes.set(name, lane)
   if (lane.running >= atOnce) {
     if (lane.waiting.length >= WAITING_OF_LANE * atOnce)
-      throw new ApiError('RATE_LIMITED', 'Too many failed attempts, and others wait: repeat as Retry-After says.', {
+      throw new ApiError('RATE_LIMITED', 'Too many failed attempts are waiting: repeat after Retry-After.', {
         headers: { 'Retry-After': String(Math.ceil(delayMs / 1000)) }
       })
     await new Promise<void>(resolve => lane.waiting.push(resolve))

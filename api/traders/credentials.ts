@@ -39,7 +39,7 @@ export const changePassword: Operation<{ body: PasswordChange }> = {
   tag: 'Traders',
   summary: "Change a trader's password",
   description:
-    'Needs the current password beside the session. All other sessions of the trader end; the one that came with the request stays.',
+    'Needs the current password in addition to the session. All other sessions of the trader end; the one that came with the request stays.',
   auth: 'trader',
   scope: 'traders:write',
   endUser: true,
@@ -174,12 +174,12 @@ export const disableTrader = switching(true, {
   path: '/v1/traders/{traderId}/disable',
   summary: 'Keep a trader from logging in',
   description:
-    'Its sessions end, sockets that tickets opened for it close, and its logins fail as with a wrong password, until it is enabled again. Orders under your key are not concerned. Repeating it changes nothing.'
+    'Its sessions end, sockets that tickets opened for it close, and its logins fail as with a wrong password, until it is enabled again. Orders placed with your key are not affected. Repeating it changes nothing.'
 })
 
 export const enableTrader = switching(false, {
   name: 'enableTrader',
   path: '/v1/traders/{traderId}/enable',
   summary: 'Let a trader log in again',
-  description: 'Takes a disabling back; repeating it changes nothing.'
+  description: 'Enables a disabled trader; repeating it changes nothing.'
 })

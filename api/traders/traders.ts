@@ -27,7 +27,7 @@ export const signUpTrader: Operation<{ body: Signup }> = {
   tag: 'Traders',
   summary: 'Sign a trader up',
   description:
-    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token is in the response and in the cookie trader_session. A password that is used by everybody is refused.",
+    "Makes a trader with e-mail and password and logs it in. Its traderExternalId is its traderId: upload its broker tokens under it through the exchange, and it can trade. The session's token is in the response and in the cookie trader_session. One of the most common passwords is refused.",
   auth: 'key',
   scope: 'traders:write',
   body: Signup,

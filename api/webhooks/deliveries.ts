@@ -145,7 +145,7 @@ export const replayWebhook: Operation<{ params: WebhookPath; body: NewReplay }> 
   tag: 'Webhooks',
   summary: 'Send past events again',
   description:
-    'Events that the endpoint has passed are sent again under their ids, in order for each record, beside what is new. What it has not passed yet comes anyway, and does not count.',
+    'Events that the endpoint has passed are sent again under their ids, in order for each record, while new events are sent as usual. Events that it has not reached yet are sent in any case and are not counted.',
   auth: 'key',
   scope: 'webhooks:write',
   params: WebhookPath,

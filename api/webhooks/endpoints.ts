@@ -97,7 +97,7 @@ export const updateWebhook: Operation<{ params: WebhookPath; body: WebhookChange
   tag: 'Webhooks',
   summary: 'Change, disable or enable a webhook endpoint',
   description:
-    'What is not given stays. An endpoint that is enabled goes on where it stopped, with all that happened in between; with `skip` from now.',
+    'Fields left out stay as they are. An endpoint that is enabled continues where it stopped, with everything since; with `skip` it continues from now.',
   auth: 'key',
   scope: 'webhooks:write',
   params: WebhookPath,
@@ -154,7 +154,7 @@ export const rotateWebhookSecret: Operation<{ params: WebhookPath }> = {
   tag: 'Webhooks',
   summary: 'Give a webhook endpoint a new secret',
   description:
-    'The new secret is shown once only, in this response. For 24 hours requests are signed with both, so that you can change yours at any moment. Only two secrets sign: another rotation within that time ends the older one at once. Send an Idempotency-Key, so that a repeat after a lost response is no second rotation.',
+    'The new secret is shown once only, in this response. For 24 hours requests are signed with both, so that you can change yours at any moment. Only two secrets sign: another rotation within that time ends the older one at once. Send an Idempotency-Key, so that a repeat after a lost response does not rotate twice.',
   auth: 'key',
   scope: 'webhooks:write',
   params: WebhookPath,

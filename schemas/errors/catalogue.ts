@@ -23,7 +23,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   MALFORMED_REQUEST: {
     cause:
       'What came is not HTTP/1.1, or does not have one valid `Host`. Any path can return it; the connection is closed.',
-    remedy: 'Let a library speak HTTP.'
+    remedy: 'Let a library make the request.'
   },
   MALFORMED_JSON: {
     cause: 'The body cannot be read as JSON in UTF-8, or has a field called `__proto__`.',
@@ -110,12 +110,12 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   CONFLICT: {
     cause: 'The record is in a state that does not allow the step; the message names it.',
-    remedy: 'Read the record again and decide anew.',
+    remedy: 'Read the record again and decide again.',
     message: 'The order is PENDING; only an OPEN order can be CLOSED.'
   },
   PRICE_CHANGED: {
     cause: 'The price is not `expectedPriceUsd` any more; `priceUsd` is what it is now. No money moved.',
-    remedy: 'Show the new price and ask again.',
+    remedy: 'Show the new price and let the buyer confirm it.',
     extras: { priceUsd: 24.9 }
   },
   LIMIT_REACHED: {
@@ -161,7 +161,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
     message: "DIGITMATCH needs a barrier: one digit from '0' to '9'."
   },
   INSUFFICIENT_BALANCE: {
-    cause: 'The broker says that the trader’s account cannot fund this order.',
+    cause: 'The broker reports that the trader’s account cannot fund this order.',
     remedy: 'Lower the stake or let the trader fund the account, then use a new `clientOrderId`.'
   },
   RATE_LIMITED: {
@@ -188,7 +188,7 @@ export const catalogue: Record<ErrorCode, Explained> = {
   },
   TRADING_HALTED: {
     cause:
-      'The service’s operator has halted placing: for everybody, for this partner, for its broker application or for the asset, as `scope` says. With `orderId` the order was waiting and is FAILED. Nothing was bought. Contracts may still be closed, and orders that were placed settle.',
+      'The service’s operator has halted placing: for everybody, for this partner, for its broker application or for the asset; `scope` shows which. With `orderId` the order was waiting and is FAILED. Nothing was bought. Contracts may still be closed, and orders that were placed settle.',
     remedy: 'Wait the seconds in `Retry-After`, then repeat with the same `clientOrderId`.',
     message: 'Placing is halted, nothing was bought: the broker is being maintained',
     extras: { scope: 'asset', reason: 'the broker is being maintained' }

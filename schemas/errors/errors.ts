@@ -14,7 +14,7 @@ export const errors = {
   HTTPS_REQUIRED: { status: 403, message: 'Use HTTPS.' },
   CROSS_SITE_REFUSED: { status: 403, message: 'A session cookie is not accepted with a request from another site.' },
   INSUFFICIENT_SCOPE: { status: 403, message: 'The key lacks the scope this needs; see requiredScope.' },
-  NOT_FOUND: { status: 404, message: 'Nothing here by that name.' },
+  NOT_FOUND: { status: 404, message: 'There is no such path or record.' },
   TRADER_NOT_FOUND: { status: 404, message: 'This traderExternalId was never sent through the token exchange.' },
   ACCOUNT_NOT_FOUND: { status: 404, message: 'The trader has no such broker account.' },
   LEADER_NOT_FOUND: { status: 404, message: 'There is no such leader.' },

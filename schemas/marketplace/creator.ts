@@ -157,7 +157,7 @@ export const NewPayout = {
       maxLength: 34,
       pattern: '^[\\u0021-\\u007e]*$',
       description:
-        'Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is taken, and marked.',
+        'Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is accepted, and marked.',
       examples: ['TQn9Y2khEsLJW1ChVWFMSMeRDow5KcbLSE']
     }
   }
@@ -196,7 +196,7 @@ export const Payout = {
       type: 'string',
       enum: addressChecks,
       description:
-        'OK: the checksum of the address is right. FAILED: it is not, or the text is no such address; look whether it was mistyped.',
+        'OK: the checksum of the address is right. FAILED: it is wrong, or the text is not an address of this form; check whether it was mistyped.',
       examples: ['OK']
     },
     status: {

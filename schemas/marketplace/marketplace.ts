@@ -55,7 +55,7 @@ export const category = {
 export const riskLevel = {
   type: 'string',
   enum: riskLevels,
-  description: 'How much may be lost, as the creator sees it.',
+  description: 'How much may be lost, in the creator’s judgement.',
   examples: ['medium']
 } as const
 

@@ -90,9 +90,9 @@ export type AccountQuery = FromSchema<typeof AccountQuery>
 export const rejectionMessages = {
   TOKEN_REFUSED: 'The broker refused the token of this account (TOKEN_REFUSED): exchange a new one.',
   MODE_MISMATCH:
-    'The broker says that this account is not of the accountMode it was exchanged with (MODE_MISMATCH): exchange it again with the other one.',
+    'By the broker’s information this account is not of the accountMode with which it was exchanged (MODE_MISMATCH): exchange it again with the other one.',
   CURRENCY_MISMATCH:
-    'The broker says that this account is in another currency than it was exchanged with (CURRENCY_MISMATCH): exchange it again with its own.',
+    'By the broker’s information this account is not in the currency with which it was exchanged (CURRENCY_MISMATCH): exchange it again with its own.',
   TOKEN_EXPIRED: 'The token of this account has expired (TOKEN_EXPIRED): exchange a new one.',
   ACCOUNT_NOT_FOUND:
     'The broker has no such account for this token (ACCOUNT_NOT_FOUND): exchange the account with its own token.'
@@ -116,14 +116,14 @@ export const Account = {
     status: {
       type: 'string',
       enum: ['CONNECTED', 'REJECTED'],
-      description: 'REJECTED once the broker refused the token or the account; `reason` says why.',
+      description: 'REJECTED once the broker refused the token or the account; `reason` has the cause.',
       examples: ['CONNECTED']
     },
     reason: {
       type: 'string',
       enum: Object.keys(rejectionMessages) as RejectedReason[],
       description:
-        'Only when REJECTED: the token was refused (TOKEN_REFUSED) or has expired, the account is not of the mode or currency it was exchanged with, or the token does not have this account. Exchange it again to put that right.',
+        'Only when REJECTED: the token was refused (TOKEN_REFUSED) or has expired, the account is not of the mode or currency it was exchanged with, or the token does not have this account. Exchange it again to correct that.',
       examples: ['TOKEN_REFUSED']
     },
     connectedAt: timestamp

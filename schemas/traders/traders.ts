@@ -85,7 +85,7 @@ export const TraderLogin = {
     sessionToken: {
       type: 'string',
       pattern: '^[A-Za-z0-9_-]{43}$',
-      description: 'Send it as X-Trader-Session beside the key; the cookie trader_session carries it as well.',
+      description: 'Send it as X-Trader-Session in addition to the key; the cookie trader_session carries it too.',
       examples: ['Zm9yIHRoZSBleGFtcGxlIG9ubHksIG5vdCBhIHRva2V']
     },
     expiresAt

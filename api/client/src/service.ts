@@ -259,7 +259,7 @@ export interface paths {
         };
         get?: never;
         put?: never;
-        /** What the candles of a bot say */
+        /** Analyse the candles of a bot */
         post: {
             parameters: {
                 query?: never;
@@ -274,7 +274,7 @@ export interface paths {
                 };
             };
             responses: {
-                /** @description What the candles of a bot say */
+                /** @description Analyse the candles of a bot */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -433,7 +433,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Markup beside the broker's report */
+        /** Markup compared with the broker's report */
         get: {
             parameters: {
                 query?: {
@@ -450,7 +450,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description Markup beside the broker's report */
+                /** @description Markup compared with the broker's report */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -588,7 +588,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** Traders by what they made */
+        /** Traders by their results */
         get: {
             parameters: {
                 query?: {
@@ -617,7 +617,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description Traders by what they made */
+                /** @description Traders by their results */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -1292,7 +1292,7 @@ export interface paths {
                     traderExternalId?: string;
                     /** @description Only these types, separated by commas. */
                     types?: string;
-                    /** @description For how many seconds an empty response is held back until there is an event. */
+                    /** @description For how many seconds an empty response waits for an event. */
                     wait?: number;
                 };
                 header?: never;
@@ -1999,7 +1999,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What one bought */
+        /** Purchases of the acting party */
         get: {
             parameters: {
                 query?: never;
@@ -2009,7 +2009,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description What one bought */
+                /** @description Purchases of the acting party */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -2035,7 +2035,7 @@ export interface paths {
             path?: never;
             cookie?: never;
         };
-        /** What one subscribes to */
+        /** Subscriptions of the acting party */
         get: {
             parameters: {
                 query?: never;
@@ -2045,7 +2045,7 @@ export interface paths {
             };
             requestBody?: never;
             responses: {
-                /** @description What one subscribes to */
+                /** @description Subscriptions of the acting party */
                 200: {
                     headers: {
                         [name: string]: unknown;
@@ -3575,12 +3575,12 @@ export interface components {
             /** @description null until the account was given a currency or first used. */
             currency: string | null;
             /**
-             * @description Only when REJECTED: the token was refused (TOKEN_REFUSED) or has expired, the account is not of the mode or currency it was exchanged with, or the token does not have this account. Exchange it again to put that right.
+             * @description Only when REJECTED: the token was refused (TOKEN_REFUSED) or has expired, the account is not of the mode or currency it was exchanged with, or the token does not have this account. Exchange it again to correct that.
              * @enum {string}
              */
             reason?: "TOKEN_REFUSED" | "MODE_MISMATCH" | "CURRENCY_MISMATCH" | "TOKEN_EXPIRED" | "ACCOUNT_NOT_FOUND";
             /**
-             * @description REJECTED once the broker refused the token or the account; `reason` says why.
+             * @description REJECTED once the broker refused the token or the account; `reason` has the cause.
              * @enum {string}
              */
             status: "CONNECTED" | "REJECTED";
@@ -3616,7 +3616,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -3774,7 +3774,7 @@ export interface components {
             /** @description How many reviews. */
             reviews: number;
             /**
-             * @description How much may be lost, as the creator sees it.
+             * @description How much may be lost, in the creator’s judgement.
              * @enum {string}
              */
             riskLevel: "low" | "medium" | "high";
@@ -3851,7 +3851,7 @@ export interface components {
             /** @description Price of a purchase in USD, with at most two decimals; 0 is free, left out it is not offered. null takes it away. */
             oneTimePriceUsd?: number | null;
             /**
-             * @description How much may be lost, as the creator sees it.
+             * @description How much may be lost, in the creator’s judgement.
              * @enum {string}
              */
             riskLevel?: "low" | "medium" | "high";
@@ -3907,7 +3907,7 @@ export interface components {
             /** @description How many reviews. */
             reviews: number;
             /**
-             * @description How much may be lost, as the creator sees it.
+             * @description How much may be lost, in the creator’s judgement.
              * @enum {string}
              */
             riskLevel: "low" | "medium" | "high";
@@ -3997,7 +3997,7 @@ export interface components {
             /** @description Commission of the broker; null while it is not known. */
             commission: number | null;
             /**
-             * @description Which way the market is expected to go.
+             * @description Direction in which the market is expected to move.
              * @enum {string}
              */
             direction: "up" | "down";
@@ -4178,7 +4178,7 @@ export interface components {
             /** @description How many reviews. */
             reviews: number;
             /**
-             * @description How much may be lost, as the creator sees it.
+             * @description How much may be lost, in the creator’s judgement.
              * @enum {string}
              */
             riskLevel: "low" | "medium" | "high";
@@ -4408,7 +4408,7 @@ export interface components {
         };
         /**
          * Event
-         * @description Told apart by `type`; `data` is the record as its own endpoint showed it at that moment.
+         * @description `type` distinguishes them; `data` is the record as its own endpoint showed it at that moment.
          */
         Event: {
             /**
@@ -4478,7 +4478,7 @@ export interface components {
             /** @description The trader whose record it is; null for the partner's own. */
             traderExternalId: string | null;
             /**
-             * @description What the broker shows about the order is not clear; it is decided by the operator, or by itself later.
+             * @description What the broker shows about the order is not clear; the operator decides it, or it becomes clear later.
              * @constant
              */
             type: "order.review";
@@ -4532,7 +4532,7 @@ export interface components {
             /** @description The trader whose record it is; null for the partner's own. */
             traderExternalId: string | null;
             /**
-             * @description A follow copies nothing for now; `status` says why.
+             * @description A follow copies nothing for now; `status` has the reason.
              * @constant
              */
             type: "follow.paused";
@@ -4768,14 +4768,14 @@ export interface components {
             /** @description The trader whose record it is; null for the partner's own. */
             traderExternalId: string | null;
             /**
-             * @description A webhook endpoint was disabled since it returned 410, or nothing but failures for five days.
+             * @description A webhook endpoint was disabled because it returned 410, or only failed for five days.
              * @constant
              */
             type: "webhook.disabled";
         };
         /** EventPage */
         EventPage: {
-            /** @description Whether nothing more was there at the moment of reading; an empty page may say false under a filter. */
+            /** @description Whether nothing more was there at the moment of reading; with a filter, an empty page may have false. */
             caughtUp: boolean;
             /** @description Pass as `after` to go on. */
             cursor: string;
@@ -4897,7 +4897,7 @@ export interface components {
             pnl: number | null;
             /** @description What the contract pays if it wins, in the account currency. */
             potentialPayout: number | null;
-            /** @description Of a copy: whether its stake was raised to the broker's least; null for other orders. */
+            /** @description Of a copy: whether its stake was raised to the broker's minimum; null for other orders. */
             raisedToMinimum: boolean | null;
             /** @description Whether the same clientOrderId may try again; order.opened may follow then. */
             retryable: boolean;
@@ -4963,7 +4963,7 @@ export interface components {
             /** @description The leader's orders that were not copied. */
             skippedCopies: number;
             /**
-             * @description PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.
+             * @description PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes it. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.
              * @enum {string}
              */
             status: "ACTIVE" | "PAUSED_DRAWDOWN" | "PAUSED_MISMATCH" | "STOPPED";
@@ -5040,7 +5040,7 @@ export interface components {
             /** @description The leader's orders that were not copied. */
             skippedCopies: number;
             /**
-             * @description PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.
+             * @description PAUSED_DRAWDOWN: no copy fits into maxDrawdownPct any more; following again resumes it. PAUSED_MISMATCH: the leader's account differs from accountId in mode or currency; it resumes by itself when they agree again.
              * @enum {string}
              */
             status: "ACTIVE" | "PAUSED_DRAWDOWN" | "PAUSED_MISMATCH" | "STOPPED";
@@ -5049,7 +5049,7 @@ export interface components {
         };
         /**
          * Indicators
-         * @description What the candles say, as numbers.
+         * @description The indicators computed from the candles.
          */
         Indicators: {
             /** @description Average true range over 14 candles; null with too few candles. */
@@ -5106,7 +5106,7 @@ export interface components {
             /** @description null when none was given. */
             description: string | null;
             /**
-             * @description Only while DISABLED. PARTNER and OPERATOR: who did it; GONE: the endpoint returned 410; FAILURES: five days of nothing but failures.
+             * @description Only while DISABLED. PARTNER and OPERATOR: who did it; GONE: the endpoint returned 410; FAILURES: it only failed for five days.
              * @enum {string|null}
              */
             disabledReason: "PARTNER" | "OPERATOR" | "GONE" | "FAILURES" | null;
@@ -5159,7 +5159,7 @@ export interface components {
             lastUsedAt: string | null;
             /**
              * Format: date-time
-             * @description null while the key is good.
+             * @description null while the key is valid.
              */
             revokedAt: string | null;
             /** @description Scopes of the key, '<area>:<read or write>'. */
@@ -5269,7 +5269,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -5331,7 +5331,7 @@ export interface components {
         };
         /**
          * MultiplierOrder
-         * @description Told apart by `status`: CLOSED with the result, OPEN without.
+         * @description `status` distinguishes them: CLOSED with the result, OPEN without.
          */
         MultiplierOrder: components["schemas"]["ClosedMultiplierOrder"] | components["schemas"]["OpenMultiplierOrder"];
         /** MultiplierOrderRequest */
@@ -5341,7 +5341,7 @@ export interface components {
             /** @description The idempotency key, unique per partner for ever; a UUID v4 is expected. */
             clientOrderId: string;
             /**
-             * @description Which way the market is expected to go.
+             * @description Direction in which the market is expected to move.
              * @enum {string}
              */
             direction: "up" | "down";
@@ -5407,7 +5407,7 @@ export interface components {
             /** @description Price of a purchase in USD, with at most two decimals; 0 is free, left out it is not offered. */
             oneTimePriceUsd?: number;
             /**
-             * @description How much may be lost, as the creator sees it.
+             * @description How much may be lost, in the creator’s judgement.
              * @enum {string}
              */
             riskLevel: "low" | "medium" | "high";
@@ -5472,7 +5472,7 @@ export interface components {
         NewPayout: {
             /** @description USD, with at most two decimals, not more than is available. */
             amountUsd: number;
-            /** @description Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is taken, and marked. */
+            /** @description Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is accepted, and marked. */
             destinationAddress: string;
         };
         /** NewReplay */
@@ -5541,7 +5541,7 @@ export interface components {
             /** @description Commission of the broker; null while it is not known. */
             commission: number | null;
             /**
-             * @description Which way the market is expected to go.
+             * @description Direction in which the market is expected to move.
              * @enum {string}
              */
             direction: "up" | "down";
@@ -5602,7 +5602,7 @@ export interface components {
         };
         /**
          * Order
-         * @description Told apart by `status`: CLOSED with the result, OPEN without.
+         * @description `status` distinguishes them: CLOSED with the result, OPEN without.
          */
         Order: components["schemas"]["ClosedOrder"] | components["schemas"]["OpenOrder"];
         /** OrderEntry */
@@ -5690,7 +5690,7 @@ export interface components {
             pnl: number | null;
             /** @description What the contract pays if it wins, in the account currency. */
             potentialPayout: number | null;
-            /** @description Of a copy: whether its stake was raised to the broker's least; null for other orders. */
+            /** @description Of a copy: whether its stake was raised to the broker's minimum; null for other orders. */
             raisedToMinimum: boolean | null;
             /** @description What was requested, in USD. */
             stake: number;
@@ -5758,7 +5758,7 @@ export interface components {
         /** Payout */
         Payout: {
             /**
-             * @description OK: the checksum of the address is right. FAILED: it is not, or the text is no such address; look whether it was mistyped.
+             * @description OK: the checksum of the address is right. FAILED: it is wrong, or the text is not an address of this form; check whether it was mistyped.
              * @enum {string}
              */
             addressCheck: "OK" | "FAILED";
@@ -5769,7 +5769,7 @@ export interface components {
              * @description When it was approved or rejected.
              */
             decidedAt: string | null;
-            /** @description Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is taken, and marked. */
+            /** @description Where to pay: an address of exactly 34 characters. One whose checksum (base58check) is wrong is accepted, and marked. */
             destinationAddress: string;
             /**
              * Format: date-time
@@ -5978,7 +5978,7 @@ export interface components {
                     contracts: number;
                     /** @description Sum of what is known. */
                     markup: number;
-                    /** @description Those of them whose markup the broker did not say. */
+                    /** @description Those of them whose markup the broker did not report. */
                     markupUnknown: number;
                 };
                 /** @description null where the broker's report has no sum in this currency, or has sums only and another partner bought contracts with the same application on that day. */
@@ -6014,7 +6014,7 @@ export interface components {
                  */
                 reason: "TOKEN_REFUSED" | "SCOPE_MISSING" | null;
                 /**
-                 * @description NONE: none is stored for the present application. REJECTED: the broker refused it, store another.
+                 * @description NONE: none is stored for the present application. REJECTED: the broker refused it; store another one.
                  * @enum {string}
                  */
                 status: "NONE" | "CONNECTED" | "REJECTED";
@@ -6083,7 +6083,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6097,7 +6097,7 @@ export interface components {
                 group?: string;
                 /** @description What your application earns by them, by the broker's own state of each contract. */
                 markup: number;
-                /** @description Contracts whose markup the broker did not say (yet): not in `markup`. */
+                /** @description Contracts whose markup the broker has not reported (yet): not in `markup`. */
                 markupUnknown: number;
                 /** @description What they paid out so far; 0 while open. */
                 payout: number;
@@ -6202,12 +6202,12 @@ export interface components {
             /** @description Broker symbol: a synthetic index or a forex pair. */
             asset: string;
             backtest: components["schemas"]["Backtest"];
-            /** @description Share of such contracts that must win, in percent, for the suggestion to lose nothing, by the price the broker asks now; null without a suggestion or a price. */
+            /** @description Share of such contracts that must win, in percent, for the suggestion to lose nothing at the broker’s present price; null without a suggestion or a price. */
             breakEvenPct: number | null;
             /** @description How far the indicators agree, from 0 to 1; not a probability of winning. */
             confidence: number;
             /**
-             * @description CALL: up. PUT: down. NEUTRAL: nothing stands out.
+             * @description CALL: up. PUT: down. NEUTRAL: no clear direction.
              * @enum {string}
              */
             direction: "CALL" | "PUT" | "NEUTRAL";
@@ -6240,7 +6240,7 @@ export interface components {
             } | null;
             /**
              * Format: date-time
-             * @description Ask again after this: a newer candle has closed.
+             * @description Request the next signal after this: by then a newer candle has closed.
              */
             validUntil: string;
         };
@@ -6282,7 +6282,7 @@ export interface components {
              * @description When this was read; it is at most some seconds old.
              */
             at: string;
-            /** @description Whether the workers reach the broker, by their own words. */
+            /** @description Whether the workers reach the broker, as they report it. */
             broker: {
                 /** @description Workers that reached it when they last tried. */
                 reachedBy: number;
@@ -6305,7 +6305,7 @@ export interface components {
                 /** @description 99 of 100 took at most this long; null without orders. */
                 p99Ms: number | null;
             };
-            /** @description What can be traded, as a worker last saw it; null when none has looked within an hour. */
+            /** @description What can be traded, as a worker last read it; null when none has read it within an hour. */
             markets: {
                 /** @description Assets whose market is closed or suspended. */
                 closed: number;
@@ -6367,7 +6367,7 @@ export interface components {
              */
             reason: "TOKEN_REFUSED" | "SCOPE_MISSING" | null;
             /**
-             * @description NONE: none is stored for the present application. REJECTED: the broker refused it, store another.
+             * @description NONE: none is stored for the present application. REJECTED: the broker refused it; store another one.
              * @enum {string}
              */
             status: "NONE" | "CONNECTED" | "REJECTED";
@@ -6382,7 +6382,7 @@ export interface components {
             /** @description How far the indicators agree, from 0 to 1; not a probability of winning. */
             confidence: number;
             /**
-             * @description CALL: up. PUT: down. NEUTRAL: nothing stands out.
+             * @description CALL: up. PUT: down. NEUTRAL: no clear direction.
              * @enum {string}
              */
             direction: "CALL" | "PUT" | "NEUTRAL";
@@ -6524,7 +6524,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6544,7 +6544,7 @@ export interface components {
                 lastTradeAt: string;
                 /** @description What your application earns by them, by the broker's own state of each contract. */
                 markup: number;
-                /** @description Contracts whose markup the broker did not say (yet): not in `markup`. */
+                /** @description Contracts whose markup the broker has not reported (yet): not in `markup`. */
                 markupUnknown: number;
                 /** @description What they paid out. */
                 payout: number;
@@ -6579,7 +6579,7 @@ export interface components {
                 currency: string | null;
                 /** @description What your application earns by them, by the broker's own state of each contract. */
                 markup: number;
-                /** @description Contracts whose markup the broker did not say (yet): not in `markup`. */
+                /** @description Contracts whose markup the broker has not reported (yet): not in `markup`. */
                 markupUnknown: number;
                 /** @description What they paid out. */
                 payout: number;
@@ -6650,7 +6650,7 @@ export interface components {
             expiresAt: string;
             /** @description null when none was given. */
             name: string | null;
-            /** @description Send it as X-Trader-Session beside the key; the cookie trader_session carries it as well. */
+            /** @description Send it as X-Trader-Session in addition to the key; the cookie trader_session carries it too. */
             sessionToken: string;
             /** @description What the trader is called in all other calls; for a sign-up its traderId, ready for the exchange. */
             traderExternalId: string;
@@ -6664,7 +6664,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup was not said, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6684,7 +6684,7 @@ export interface components {
                 lastTradeAt: string;
                 /** @description What your application earns by them, by the broker's own state of each contract. */
                 markup: number;
-                /** @description Contracts whose markup the broker did not say (yet): not in `markup`. */
+                /** @description Contracts whose markup the broker has not reported (yet): not in `markup`. */
                 markupUnknown: number;
                 /** @description What they paid out. */
                 payout: number;
@@ -6813,7 +6813,7 @@ export interface components {
             /** @description null when none was given. */
             description: string | null;
             /**
-             * @description Only while DISABLED. PARTNER and OPERATOR: who did it; GONE: the endpoint returned 410; FAILURES: five days of nothing but failures.
+             * @description Only while DISABLED. PARTNER and OPERATOR: who did it; GONE: the endpoint returned 410; FAILURES: it only failed for five days.
              * @enum {string|null}
              */
             disabledReason: "PARTNER" | "OPERATOR" | "GONE" | "FAILURES" | null;
@@ -6901,7 +6901,7 @@ export interface components {
             /** @description A test is about no trader. */
             traderExternalId: null;
             /**
-             * @description That it is a test.
+             * @description Constant: it is a test.
              * @constant
              */
             type: "webhook.test";
