@@ -46,7 +46,7 @@ const compareTraders = async (days = 55) => {
       }
 }
 
-totals('count what changed late once, before and after their lists are made anew', async () => {
+totals('count what changed late once, before and after their lists are rebuilt', async () => {
   await insertRandomOrders(db, { traders, count: 400, days: 60 })
   await forget()
   await addUp()

@@ -308,7 +308,7 @@ renewal('that was lost with its worker is named, and its account is connected un
   })
 })
 
-renewal('is sealed anew with what renews it when the key changes', async () => {
+renewal('is sealed again with what renews it when the key changes', async () => {
   const accountId = newAccountId()
   await exchange([accountId], { seconds: 3_600 })
   // They would take it first.

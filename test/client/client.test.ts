@@ -149,7 +149,7 @@ calling(
   }
 )
 
-calling('that changes something is done once when its responses are lost, and anew for a new intent', async () => {
+calling('that changes something is done once when its responses are lost, and again for a new intent', async () => {
   const { client, attempts } = await makeClient()
   dropResponses(2, '/v1/community/messages')
   const first = await client.post('/v1/community/messages', { body: { content: 'once' } })
@@ -516,7 +516,7 @@ streaming(
   }
 )
 
-streaming('connects anew after a frame that is not one of the service', async () => {
+streaming('connects again after a frame that is not one of the service', async () => {
   const { partner, client } = await makeLogged()
   const wrong = ['<html>', 'null', '"text"', '{}']
   const breaking: NonNullable<Parameters<Client['stream']>[0]['openSocket']> = (url, options) => {

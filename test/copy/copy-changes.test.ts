@@ -255,21 +255,24 @@ late('counts from the purchase of its leader, however long the follow was locked
 
 const limits = suite('what counts for the limit of a follow')
 
-limits('are the copies that were stored since it began anew, also where their accounts were opened later', async () => {
-  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
-  const { body } = await follow(follower, leader)
-  const order = await placeMultiplier(leader)
-  const copy = await copyOf(follower, order)
-  await db.raw(
-    `update orders set created_at = f.since - interval '1 second', queued_at = f.since + interval '1 second'
+limits(
+  'are the copies that were stored since it began again, also where their accounts were opened later',
+  async () => {
+    const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+    const { body } = await follow(follower, leader)
+    const order = await placeMultiplier(leader)
+    const copy = await copyOf(follower, order)
+    await db.raw(
+      `update orders set created_at = f.since - interval '1 second', queued_at = f.since + interval '1 second'
        from follows f where f.id = orders.follow_id and orders.id = ?`,
-    [copy.orderId]
-  )
-  await close(order)
-  const { pnl } = await copyOf(follower, order, 'CLOSED')
-  const row = await db('follows').where({ id: body.followId }).first()
-  assert.equal([Number(row.pnl), Number(row.since_pnl)], [pnl, 0])
-})
+      [copy.orderId]
+    )
+    await close(order)
+    const { pnl } = await copyOf(follower, order, 'CLOSED')
+    const row = await db('follows').where({ id: body.followId }).first()
+    assert.equal([Number(row.pnl), Number(row.since_pnl)], [pnl, 0])
+  }
+)
 
 limits('are also open copies whose leader’s order is in the archive', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]

@@ -106,7 +106,7 @@ pinned('belongs to the account it began with, whatever is active later', async (
   assert.is(simulator.ledger().filter(({ loginid }) => loginid === real).length, 0)
 })
 
-pinned('takes the active account and its balance anew when following again', async () => {
+pinned('takes the active account and its present balance when following again', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   const first = await follow(follower, leader)
   await db('follows').where({ id: first.body.followId }).update({ base_balance: '5', since_pnl: '-1' })

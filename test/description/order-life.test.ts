@@ -72,7 +72,7 @@ for (const room of ['schemas', 'db', 'api', 'worker', 'cli', 'test'])
     assert.equal(missing, [])
   })
 
-const walks = suite('a walk through the house')
+const walks = suite('a walk through the code')
 
 /** The files that a file imports, also while it runs. */
 const importsOf = (file: string) =>

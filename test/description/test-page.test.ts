@@ -22,7 +22,7 @@ const partner = await harness.makePartner()
 
 const page = suite('the page on testing')
 
-page('is written anew whenever the simulated broker changes: make test-page', async () => {
+page('is written again whenever the simulated broker changes: make test-page', async () => {
   const written = await readFile(new URL('../../api/description/guides/testing.md', import.meta.url), 'utf8')
   assert.is(written, testPage())
 })

@@ -170,7 +170,7 @@ bounds('end those beyond the places of their key within seconds, of which few ar
   await once(last, 'close')
 })
 
-bounds('read the log for one subscription that is behind after another, by turns among partners', async () => {
+bounds('read the log for one subscription that is behind after another, round-robin among partners', async () => {
   const tails = new Tails(harness.services)
   const take = async () => tails.take((await harness.makePartner()).partnerId)
   const [many, few] = [await take(), await take()]

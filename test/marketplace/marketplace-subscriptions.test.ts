@@ -287,7 +287,7 @@ renewing('takes a late payment for the month that is due', async () => {
   assert.ok(days >= 28 && days <= 31, `${days} days`)
 })
 
-renewing('lets a party subscribe anew after the end', async () => {
+renewing('lets a party subscribe again after the end', async () => {
   const { buyer, botId } = await market(5, '5')
   const { body: first } = await buyer.call(subscribeToBot, of(botId))
   await check(after(first.currentPeriodEnd, 4))

@@ -239,7 +239,7 @@ reviews('make the average, one for each party, the newest replacing the one befo
   assert.is((await one.call(listBotReviews, { ...of(botId), query: { limit: 2, page: 2 } })).body.data[0].rating, 4)
 })
 
-reviews('are as many as their total says, also while another is written', async () => {
+reviews('are as many as their total, also while another is written', async () => {
   const botId = await makeBot(creator, { oneTimePriceUsd: 0 })
   const [one, two] = [await owner(botId), await owner(botId)]
   await one.call(reviewBot, { ...of(botId), body: { rating: 1 } })

@@ -464,7 +464,7 @@ rotation('refuses when a key in use is missing', async () => {
   assert.match(stderr, /^Wrong configuration: TOKEN_KEYS [^\n]*'t1'\n$/)
 })
 
-rotation('seals every token and the pepper anew, while exchanges go on and win', async () => {
+rotation('seals every token and the pepper again, while exchanges go on and win', async () => {
   const partner = await makePartner()
   const traders = await Promise.all(Array.from({ length: 30 }, () => partner.makeTrader()))
   const rotating = operator({ ...env, TOKEN_KEYS: `${NEXT_KEYS},${TOKEN_KEYS}` }, 'tokens', 'rotate', '--json')

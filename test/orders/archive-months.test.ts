@@ -181,7 +181,7 @@ archive('exports names as CSV that no program takes for formulas, and as JSON li
   )
 })
 
-archive('drops no month that a dump reads, and says what to do', async () => {
+archive('drops no month that a dump reads, and names what to do', async () => {
   const at = monthsAgo(9)
   const place = await mkdtemp(join(tmpdir(), 'archive-'))
   const dump = await db.transaction()

@@ -375,7 +375,7 @@ reading(
   }
 )
 
-reading('are in the sums of analytics, also when they are added up anew', async () => {
+reading('are in the sums of analytics, also when they are recomputed', async () => {
   const verify = () => findAnalyticsDifferences(db, { from: daysAgo(140), to: new Date() })
   await db.raw(`update analytics_until set until = date_trunc('day', now()) - interval '141 days'`)
   await db.raw('truncate analytics_quarters, analytics_days, analytics_trader_days')

@@ -340,7 +340,7 @@ const limits = `current_setting('statement_timeout') as statement, current_setti
   current_setting('idle_session_timeout') as idle, current_setting('synchronous_commit') as commits,
   current_setting('search_path') as path, current_setting('application_name') as name`
 
-address('keeps what it says of names, and no more', async () => {
+address('keeps its search_path, and no other setting', async () => {
   const other = new URL(url)
   other.searchParams.set('options', '-c search_path=public -c synchronous_commit=off -c lock_timeout=0')
   other.searchParams.set('statement_timeout', '7')

@@ -156,7 +156,7 @@ surviving('comes back at the same address when the server was killed', async () 
   await embedded.stop()
 })
 
-surviving('initialises anew after an interrupted start', async () => {
+surviving('initialises again after an interrupted start', async () => {
   const dir = await newDir()
   const holding = hold(dir, { stderr: 'ignore' }).catch(() => {})
   // Whoever is out of the CPU meanwhile sees its result alone: then it is the start behind it that is interrupted.

@@ -88,7 +88,7 @@ tables('name events and currencies alike in a database of any locale', () =>
   })
 )
 
-tables('are those of db/schema.sql; `make schema` writes it anew', async () => {
+tables('are those of db/schema.sql; `make schema` writes it', async () => {
   assert.fixture(await readSchema(services.db), await readFile(SCHEMA_FILE, 'utf8'))
 })
 

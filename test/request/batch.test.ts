@@ -3,7 +3,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { batch, Overloaded, share } from '../../db/postgres/batch.ts'
 
-const batching = suite('gather')
+const batching = suite('batch')
 
 batching('takes turns among parties where more wait than one group takes', async () => {
   const { runs, run } = gate()

@@ -87,7 +87,7 @@ requesting('wait in a bounded number of each partner, and of the operator', () =
   assert.is(admitAll(places, 'third').length, 0)
 })
 
-requesting('begin by turns among partners, none with more than its share, and leave room as they end', () => {
+requesting('begin round-robin among partners, none with more than its share, and leave room as they end', () => {
   const places = new RequestPlaces({ underWay: 4, waiting: 16 })
   const [first] = admitAll(places, 'greedy')
   admitAll(places, 'modest', 1)
@@ -152,7 +152,7 @@ claiming('takes the job of a partner that has its share, and leaves its order fo
   )
 })
 
-claiming('goes by turns among partners, within the rooms they have, and comes to copies last', async () => {
+claiming('goes round-robin among partners, within the rooms they have, and comes to copies last', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   await makeQueued(greedy, { count: 5 })
   const [copied = '', ordered = ''] = await makeQueued(modest, { count: 2 })
@@ -203,7 +203,7 @@ claiming(
 
 const proving = suite('accounts whose token the broker has not accepted yet')
 
-proving('are taken by turns among partners, within the rooms they have', async () => {
+proving('are taken round-robin among partners, within the rooms they have', async () => {
   const [greedy, modest] = [await harness.makePartner(), await harness.makePartner()]
   await makeQueued(greedy, { count: 5 })
   await makeQueued(modest, { count: 3 })

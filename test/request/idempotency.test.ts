@@ -110,7 +110,7 @@ repeating('at the same moment is done once: the others wait for Retry-After, or 
   assert.is(await botsNamed('at once'), 1)
 })
 
-repeating('is tried anew after a refusal, with whatever body', async () => {
+repeating('runs again after a refusal, with whatever body', async () => {
   const key = randomUUID()
   const none = { params: { id: 'cbt_nothing' }, ...under(key) }
   assert.is((await partner.call(deleteCommunityBot, none)).status, 404)
@@ -215,7 +215,7 @@ secrets('bring no ended session back to life', async () => {
   assert.is((await partner.call(logOutTrader, session)).status, 401)
 })
 
-secrets('are sealed anew when the token keys change', async () => {
+secrets('are sealed again when the token keys change', async () => {
   const fresh = openVault(`t2:${Buffer.alloc(32, 9).toString('base64')},${TOKEN_KEYS}`)
   const key = randomUUID()
   const first = await partner.call(createCommunityBot, { body: bot('rotated'), ...under(key) })

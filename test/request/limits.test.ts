@@ -99,7 +99,7 @@ hanging('holds no request up for longer than it takes to notice, and counts agai
   await until('counts in Redis again', () => counted('after'))
 })
 
-const paused = suite('a Redis that answers and takes no writes')
+const paused = suite('a Redis that responds and takes no writes')
 
 paused('as while it fails over holds up the first requests alone, and counts again when it does', async () => {
   // Of its own: who is connected to it is looked at.

@@ -91,7 +91,7 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/archive.test.ts'
   },
   {
-    name: 'only orders at their end are archived, selected and checked',
+    name: 'only final orders are archived, selected and checked',
     edits: [
       edit(archiving, `phase in ('closed', 'failed') and `, ''),
       edit(archive, `check (phase in ('closed', 'failed'))`, `check (phase is not null)`)

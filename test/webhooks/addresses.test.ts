@@ -206,7 +206,7 @@ hostile('are reached by no form, and by no name that resolves to them', async ()
   assert.is(connections, 0)
 })
 
-hostile('hide behind no name that resolves anew between check and connection', async () => {
+hostile('hide behind no name that resolves differently between check and connection', async () => {
   inTurn.set('turns.evil.test', ['93.184.215.14', '127.0.0.1'])
   const resolver = new Resolver()
   resolver.setServers(servers)

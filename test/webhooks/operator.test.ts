@@ -65,7 +65,7 @@ forwarding("sends a partner's events from now on, signed", async () => {
   assert.is(await listening.ended, 0)
 })
 
-keys('seals the secrets of webhooks anew, and the new key alone opens them', async () => {
+keys('seals the secrets of webhooks again, and only the new key opens them', async () => {
   const partner = await harness.makePartner()
   const { body } = await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })
   const newKey = `t2:${Buffer.alloc(32, 9).toString('base64')}`
