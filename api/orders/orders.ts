@@ -3,13 +3,7 @@
 import { number, presentConverted, presentEntry, time } from '../../db/orders/entry.ts'
 import { hashTerms, type OrderTerms } from '../../db/orders/inserting.ts'
 import { listEntries } from '../../db/orders/listing.ts'
-import {
-  outcomeOf as carriedOutcome,
-  expireOrders,
-  getOrder,
-  type OrderRow,
-  type Outcome
-} from '../../db/orders/reading.ts'
+import { expireOrders, getOrder, type OrderRow, type Outcome, outcomeOf } from '../../db/orders/reading.ts'
 import { findStored, type Lacking, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
 import { backOff, gathered } from '../../db/platform/back-off.ts'
 import { refusedTooOften, rejectionOf } from '../../db/traders/accounts.ts'
@@ -97,7 +91,7 @@ interface Placement {
   clientOrderId: string
   traderExternalId: string
   terms: OrderTerms
-  /** Of the account on which alone it is placed. */
+  /** It is placed only on an account of this mode. */
   accountMode?: AccountMode | undefined
   settle: boolean
   present(row: Outcome): object
@@ -109,18 +103,18 @@ type PlacingRequest = Pick<OperationRequest<object>, 'partner' | 'signal' | 'tra
 export async function place(request: PlacingRequest, services: ApiServices, order: Placement): Promise<Reply> {
   const { partner, signal } = request
   for (let decision = 1; decision <= MAX_DECISIONS; decision++) {
-    const { stored, id, early } = await store(request, services, order)
+    const { stored, id, firstHint } = await store(request, services, order)
     if (stored.order) {
       if (!stored.created) checkSameTerms(stored.order, order)
       if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
-      if (stored.otherMode) throw otherMode(order, `The account of order ${stored.order.id}`)
-      return outcomeOf(services, stored, { order, signal, early: stored.order.id === id ? early : undefined })
+      if (stored.otherMode) throw wrongModeError(order, `The account of order ${stored.order.id}`)
+      return awaitReply(services, stored, { order, signal, firstHint: stored.order.id === id ? firstHint : undefined })
     }
     if ('halt' in stored) throw tradingHalted(stored.halt)
     // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
     // placed.
-    const otherwise = await refusalOf(services, partner, order, stored.lacks)
-    if (otherwise) return replay(services, partner, { order, signal, otherwise })
+    const refusal = await refusalOf(services, partner, order, stored.lacks)
+    if (refusal) return replay(services, partner, { order, signal, refusal })
   }
   throw new FactsChanged()
 }
@@ -132,7 +126,7 @@ async function store({ partner, signal, trace, ageMs }: PlacingRequest, services
   const id = newId('order')
   const now = performance.now()
   const firstMs = gathered(now + REREADS.firstMs) - now
-  const early = bus.wait('order', id, Math.min(firstMs, config.orderTtlMs), signal)
+  const firstHint = bus.wait('order', id, Math.min(firstMs, config.orderTtlMs), signal)
   const { proof } = partner
   const stored = await batched.storeOrder({
     id,
@@ -149,7 +143,7 @@ async function store({ partner, signal, trace, ageMs }: PlacingRequest, services
   })
   if ('lacks' in stored && stored.lacks === 'caller') throw new FactsChanged()
   if (proof) proof.proven = true
-  return { stored, id, early }
+  return { stored, id, firstHint }
 }
 
 /** Why a trader cannot place this order now; undefined when it can. */
@@ -163,7 +157,7 @@ async function refusalOf(
   if (!trading) return new ApiError('TRADER_NOT_FOUND')
   const { account, restSeconds } = trading
   if (account.status !== 'REJECTED' && lacks === 'mode')
-    return account.accountMode === order.accountMode ? undefined : otherMode(order, `Account ${account.accountId}`)
+    return account.accountMode === order.accountMode ? undefined : wrongModeError(order, `Account ${account.accountId}`)
   if (restSeconds === 0 || account.status === 'REJECTED') return rejectionOf(account)
   // A worker would not try the token either: an order that cannot be placed need not pass through the queue.
   return new ApiError('BROKER_UPSTREAM', refusedTooOften(restSeconds), {
@@ -172,23 +166,23 @@ async function refusalOf(
 }
 
 /**
- * Returns the order that this clientOrderId made before, for a trader who cannot place any now. Throws `otherwise` when
+ * Returns the order that this clientOrderId made before, for a trader who cannot place any now. Throws `refusal` when
  * there is none, and for one that failed without reaching the broker: retrying it needs the account.
  */
 async function replay(
   services: ApiServices,
   { partnerId }: Pick<OperationRequest<object>['partner'], 'partnerId'>,
-  { order, signal, otherwise }: { order: Placement; signal: AbortSignal; otherwise: ApiError }
+  { order, signal, refusal }: { order: Placement; signal: AbortSignal; refusal: ApiError }
 ): Promise<Reply> {
   const found = await findStored(services.db, { partnerId, clientOrderId: order.clientOrderId })
-  if (!found) throw otherwise
+  if (!found) throw refusal
   checkSameTerms(found, order)
-  if (found.phase === 'failed' && found.retryable) throw otherwise
-  return outcomeOf(services, { order: found, created: false }, { order, signal, early: undefined })
+  if (found.phase === 'failed' && found.retryable) throw refusal
+  return awaitReply(services, { order: found, created: false }, { order, signal, firstHint: undefined })
 }
 
 /** The refusal of an order whose account is not of the mode that it expects. */
-function otherMode({ accountMode }: Placement, account: string): ApiError {
+function wrongModeError({ accountMode }: Placement, account: string): ApiError {
   const mode = accountMode === 'DEMO' ? 'REAL' : 'DEMO'
   return new ApiError(
     'CONFLICT',
@@ -202,16 +196,20 @@ function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placem
 }
 
 /** Waits for a stored order as its request demands, and returns its contract. Throws why there is none, or none yet. */
-async function outcomeOf(
+async function awaitReply(
   services: ApiServices,
   stored: Stored,
-  { order, signal, early }: { order: Placement; signal: AbortSignal; early: Promise<string | undefined> | undefined }
+  {
+    order,
+    signal,
+    firstHint
+  }: { order: Placement; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
 ): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
-  const row = await settled(services, stored.order, { settle: order.settle, signal, early })
-  if (order.settle && isUnsettled(row)) throw unsettled(row, headers)
+  const row = await awaitOutcome(services, stored.order, { settle: order.settle, signal, firstHint })
+  if (order.settle && isSettlementInReview(row)) throw settlementReviewError(row, headers)
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
-  throw unplaced(row, headers)
+  throw noContractError(row, headers)
 }
 
 // How long a waiter sleeps without a wake-up before it reads the row again; longer each time, since many may wait.
@@ -226,13 +224,14 @@ const isDecided = (row: Outcome, settle: boolean): boolean =>
   row.phase === 'closed' ||
   row.phase === 'review' ||
   (row.phase === 'open' && !settle) ||
-  isUnsettled(row)
+  isSettlementInReview(row)
 
-/** Whether the order's contract is over and what the broker reports about it is under review. */
-const isUnsettled = ({ phase, error_code }: Outcome): boolean => phase === 'open' && error_code === 'REVIEW_REQUIRED'
+/** Whether the order's contract is over and its settlement is under review. */
+const isSettlementInReview = ({ phase, error_code }: Outcome): boolean =>
+  phase === 'open' && error_code === 'REVIEW_REQUIRED'
 
 /** The error of an order whose settlement is under review, for a request that waits for that settlement. */
-function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError {
+function settlementReviewError(row: Outcome, headers: Record<string, string> = {}): ApiError {
   return new ApiError('BROKER_UPSTREAM', row.error_message ?? undefined, {
     extras: { orderId: row.id, status: 'OPEN' },
     headers
@@ -240,17 +239,21 @@ function unsettled(row: Outcome, headers: Record<string, string> = {}): ApiError
 }
 
 /** Waits until the order is decided or settled, or time is up; returns its state then. */
-async function settled(
+async function awaitOutcome(
   services: ApiServices,
   first: StoredOrder,
-  { settle, signal, early }: { settle: boolean; signal: AbortSignal; early: Promise<string | undefined> | undefined }
+  {
+    settle,
+    signal,
+    firstHint
+  }: { settle: boolean; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
 ): Promise<Outcome> {
   const { bus, batched, config, db } = services
   const deadline = performance.now() + config.settleWaitMs
   // The first wait began before the order was stored and usually ends with the outcome. Only a repeat reads the row at once.
-  if (early !== undefined) {
-    // The row is read below where the hint is lost, or carries no outcome that decides.
-    const carried = carriedOutcome(first.id, await early)
+  if (firstHint !== undefined) {
+    // The row is read below if the hint was lost or carries no final outcome.
+    const carried = outcomeOf(first.id, await firstHint)
     if (carried && isDecided(carried, settle)) return carried
   }
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
@@ -277,7 +280,7 @@ async function settled(
 }
 
 /** The error of an order without a contract, or whose outcome is not known yet. */
-function unplaced(row: Outcome, headers: Record<string, string>): ApiError {
+function noContractError(row: Outcome, headers: Record<string, string>): ApiError {
   if (row.phase === 'failed') {
     if (row.error_code === 'TRADING_HALTED') return tradingHalted(row.error_extras as HaltFacts, row.id)
     const upstream = row.error_code === 'BROKER_UPSTREAM'
@@ -351,11 +354,11 @@ export async function close(
     await requestFromBroker<object>(services, { ...sale, partnerId: partner.partnerId, signal: request.signal, trace })
   } catch (error) {
     const now = await getOrder(services.db, partner.partnerId, orderId)
-    throw isUnsettled(now) ? unsettled(now) : error
+    throw isSettlementInReview(now) ? settlementReviewError(now) : error
   }
   const closed = await getOrder(services.db, partner.partnerId, orderId)
   if (closed.phase === 'closed') return closed
-  if (isUnsettled(closed)) throw unsettled(closed)
+  if (isSettlementInReview(closed)) throw settlementReviewError(closed)
   throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {
     extras: { orderId: row.id }
   })
@@ -382,7 +385,7 @@ export const listOrders: Operation<{ query: OrdersQuery }> = {
       partnerId: partner.partnerId,
       limit: query.limit ?? 50
     })
-    // Who has orders was exchanged.
+    // Only a trader without orders may be unknown.
     if (orders.length === 0 && query.traderExternalId !== undefined)
       await getTrader(db, partner.partnerId, query.traderExternalId)
     return { data: orders.map(presentEntry), nextCursor }
