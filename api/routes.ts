@@ -204,7 +204,7 @@ function limitOf(body: Schema): number {
 function requireUtf8(text: string, path: '/path' | '/query'): void {
   if (!/%[89a-f]/i.test(text)) return
   try {
-    // A % without two hexadecimal digits stands for itself.
+    // A % without two hexadecimal digits is a plain character.
     decodeURIComponent(text.replaceAll(/%(?![0-9a-f]{2})/gi, '%25'))
   } catch {
     throw invalid([{ path, message: 'must be percent-encoded UTF-8' }])

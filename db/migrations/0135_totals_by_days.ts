@@ -1,5 +1,5 @@
-// The totals of traders by days, which 0110 emptied: steps took their place, and the version before does not read or write them. One from
-// before 0110 does: until it is restarted its pages of traders are refused.
+// Drops the totals of traders by days, which 0110 replaced by steps and emptied. The previous release does not use them. A process from
+// before 0110 does: it refuses pages of traders until it is restarted.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

@@ -110,7 +110,7 @@ export interface AccountRef {
   dialect: string
 }
 
-/** An account as its partner uses it now; `proven` says whether the broker has accepted the token that is stored. */
+/** An account as its partner uses it now; `proven`: whether the broker has accepted the stored token. */
 export async function findAccountRef(
   db: Db,
   accountRowId: string

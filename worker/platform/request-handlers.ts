@@ -45,7 +45,7 @@ async function balance(services: WorkerServices, accountRowId: string): Promise<
   const ref = await findAccountRef(services.db, accountRowId)
   if (!ref) throw new ApiError('BROKER_DISCONNECTED')
   try {
-    // What an older token opened says nothing about the stored one, nor whether the account is of the mode now given.
+    // A session that an older token opened proves neither the stored token nor the mode that the account has now.
     return await (await openSession(services, ref, { anew: !ref.proven })).balance()
   } catch (error) {
     if (error instanceof BrokerError && error.rejected) await rejectToken(services, ref, error)
