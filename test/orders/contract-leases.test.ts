@@ -219,39 +219,85 @@ settling('are written although one of them cannot be', async () => {
   await worker.stop()
 })
 
-settling('are written for a trader’s own order while those of copies wait', async () => {
+/** Ends orders as if each had the changes; all begun in one call have come at the same moment. */
+async function openEnds(ids: string[]) {
   const worker = await startTestWorker(harness.env)
   await renewLease(db, 'settling', LONG_MS)
-  const ids = await Promise.all(Array.from({ length: 4 }, () => makeFollowed('settling')))
   const { close } = openSettling(worker.services)
-  const [own, ...copies] = ids as [string, string, ...string[]]
-  const orders = new Map((await db('orders').whereIn('id', ids)).map(order => [order.id, order]))
-  const end = (id: string) =>
-    close(
-      { ...orders.get(id), broker_order_id: '1', follow_id: id === own ? null : 'fol_1' },
-      { ...closedState, sellPrice: '12', exitPrice: '101.5', sellTime: 1_700_000_000 }
-    )
-  const slow = await db.transaction()
-  const phaseOf = async (id: string) => (await slow('orders').where({ id }).first()).phase
-  const ends: Promise<unknown>[] = []
-  try {
-    await slow('orders').whereIn('id', copies).forUpdate()
-    ends.push(end(copies[0]))
-    await until('the first copy to wait', async () => {
-      const { rows } = await slow.raw(
-        `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      )
-      return rows.length > 0
-    })
-    ends.push(...[...copies.slice(1), own].map(end))
-    await until('the own order to be closed', async () => (await phaseOf(own)) === 'closed')
-    assert.equal(await Promise.all(copies.map(phaseOf)), ['open', 'open', 'open'])
-  } finally {
-    await slow.rollback()
-    await Promise.allSettled(ends)
-    await worker.stop()
+  const rows = new Map((await db('orders').whereIn('id', ids)).map(order => [order.id, order]))
+  const begun: Promise<unknown>[] = []
+  return {
+    begin(some: string[], changes: object) {
+      const ended = { ...closedState, sellPrice: '12', exitPrice: '101.5', sellTime: 1_700_000_000 }
+      for (const id of some) begun.push(close({ ...rows.get(id), broker_order_id: '1', ...changes }, ended))
+    },
+    async finish() {
+      await Promise.allSettled(begun)
+      await worker.stop()
+      assert.equal(await db('orders').whereIn('id', ids).whereNot({ phase: 'closed' }), [])
+    }
   }
-  assert.equal(await db('orders').whereIn('id', ids).whereNot({ phase: 'closed' }), [])
+}
+
+/** A transaction that keeps these orders from being written. */
+async function holdOrders(ids: string[]) {
+  const trx = await db.transaction()
+  await trx('orders').whereIn('id', ids).forUpdate()
+  return {
+    // In this transaction, which would be ended for its idleness otherwise.
+    phaseOf: async (id: string) => (await trx('orders').where({ id }).first()).phase,
+    waiting: (count: number) =>
+      until(`${count} statements to wait`, async () => {
+        const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+        return (await trx.raw(waiting)).rows.length === count
+      }),
+    release: () => trx.rollback()
+  }
+}
+
+settling('are written for a trader’s own order while those of copies wait', async () => {
+  const ids = await Promise.all(Array.from({ length: 4 }, () => makeFollowed('settling')))
+  const [own, ...copies] = ids as [string, string, ...string[]]
+  const ends = await openEnds(ids)
+  const held = await holdOrders(copies)
+  try {
+    ends.begin(copies.slice(0, 1), { follow_id: 'fol_1' })
+    await held.waiting(1)
+    ends.begin(copies.slice(1), { follow_id: 'fol_1' })
+    ends.begin([own], {})
+    await until('the own order to be closed', async () => (await held.phaseOf(own)) === 'closed')
+    assert.equal(await Promise.all(copies.map(held.phaseOf)), ['open', 'open', 'open'])
+  } finally {
+    await held.release()
+    await ends.finish()
+  }
+})
+
+settling('are written by turns of partners where more wait than one statement takes', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'open', count: 300 })
+  const many = await db('orders')
+    .where({ account_id: trader.accountId })
+    .update({ lease_holder: 'settling' })
+    .returning('id')
+  const [first, second, ...others] = many.map(({ id }) => id) as [string, string, ...string[]]
+  const another = await makeFollowed('settling')
+  const ends = await openEnds([first, second, ...others, another])
+  const both = await holdOrders([first, second])
+  const last = await holdOrders(others.slice(-1))
+  try {
+    ends.begin([first], {})
+    await both.waiting(1)
+    ends.begin([second], {})
+    await both.waiting(2)
+    ends.begin(others, {})
+    ends.begin([another], { app_id: '2' })
+    await both.release()
+    await until("the other partner's order to be closed", async () => (await last.phaseOf(another)) === 'closed')
+  } finally {
+    for (const { release } of [both, last]) await release()
+    await ends.finish()
+  }
 })
 
 const silence = suite('a contract without updates')

@@ -6,9 +6,9 @@ import { WORK } from '../../db/platform/bus.ts'
 import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { countUnreadable } from '../../db/platform/metrics.ts'
 import { BrokerError, type ContractState } from '../broker/port.ts'
-import { batchApart } from '../copy/apart.ts'
 import { openLimitStore } from '../copy/limits.ts'
 import type { WorkerServices } from '../services.ts'
+import { groupOrders } from './grouping.ts'
 import { notifyCallers } from './notify.ts'
 import { settlementOf, wasSold } from './outcome.ts'
 import { persist } from './persist.ts'
@@ -44,7 +44,7 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
   const { doubt, recheck, review } = openRechecks(services, { watched, take, settle })
   const storeLimits = openLimitStore(services)
 
-  const saveClosed = batchApart(async (settlements: Settlement[]) => {
+  const saveClosed = groupOrders(async (settlements: Settlement[]) => {
     const end = (notify: boolean) => closeOrders(db, queue, settlements, { notify })
     const itself = notifiesItself(bus, settlements.length)
     const orders = await persist(services, () => withRoom(itself, end))
@@ -54,7 +54,8 @@ export function openClosing(services: WorkerServices, watched: Map<string, Watch
     return settlements.map(({ id }) => byId.get(id))
   })
 
-  const write = (order: LeasedOrder, state: ContractState) => saveClosed(settlementOf(order, state))
+  const write = (order: LeasedOrder, state: ContractState) =>
+    saveClosed(settlementOf(order, state), { app_id: order.app_id, isCopy: order.follow_id !== null })
 
   async function close(order: LeasedOrder, state: ContractState): Promise<Closed | undefined> {
     const why = contradictions(order, state)

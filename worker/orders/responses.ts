@@ -1,7 +1,14 @@
 // What becomes of an order that was claimed: the broker's response goes onto the row, bought, refused or in doubt. One that
 // is in doubt is never sent again here: the row stays `sending` until resolution decides.
 import type { Claimed } from '../../db/orders/claiming.ts'
-import { markFailed, markReset, type OrderRefusal, openOrders, type Receipt } from '../../db/orders/placing.ts'
+import {
+  markFailed,
+  markReset,
+  type OpenedOrder,
+  type OrderRefusal,
+  openOrders,
+  type Receipt
+} from '../../db/orders/placing.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { markReview } from '../../db/orders/resolving.ts'
 import { WORK } from '../../db/platform/bus.ts'
@@ -13,8 +20,8 @@ import { rejectToken } from '../accounts/accounts.ts'
 import { ReviewNeeded } from '../accounts/books.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
 import { type Bought, BrokerError, type Contract } from '../broker/port.ts'
-import { batchApart } from '../copy/apart.ts'
 import type { WorkerServices } from '../services.ts'
+import { type Grouped, groupOrders } from './grouping.ts'
 import { notifyCallers } from './notify.ts'
 import { persist } from './persist.ts'
 import type { Releases } from './releases.ts'
@@ -30,10 +37,8 @@ interface AttemptKey {
 export class Responses {
   readonly #services: WorkerServices
   readonly #releases: Releases
-  readonly #saveOpen: (
-    receipt: Receipt & { copied: boolean }
-  ) => Promise<Awaited<ReturnType<typeof openOrders>>['orders'][number] | undefined>
-  readonly #saveFailed: (refusal: OrderRefusal & { copied: boolean }) => Promise<OrderRefusal>
+  readonly #saveOpen: Grouped<Receipt, OpenedOrder | undefined>
+  readonly #saveFailed: Grouped<OrderRefusal, OrderRefusal>
   readonly #saveReset: (attempt: AttemptKey) => Promise<AttemptKey>
   readonly #findKept: (id: string) => Promise<OrderRow | undefined>
 
@@ -41,8 +46,7 @@ export class Responses {
     const { db, queue, bus, worker } = services
     this.#services = services
     this.#releases = releases
-    // One response that cannot be written, as of a contract that another order owns, must not keep the others from it.
-    this.#saveOpen = batchApart(async receipts => {
+    this.#saveOpen = groupOrders(async (receipts: Receipt[]) => {
       const open = (notify: boolean) => openOrders(db, queue, receipts, worker, { notify })
       const itself = notifiesItself(bus, receipts.length)
       const { orders, copying } = await persist(services, () => withRoom(itself, open))
@@ -56,7 +60,7 @@ export class Responses {
       const byId = new Map(orders.map(order => [order.id, order]))
       return receipts.map(({ id }) => byId.get(id))
     })
-    this.#saveFailed = batchApart(async refusals => {
+    this.#saveFailed = groupOrders(async (refusals: OrderRefusal[]) => {
       notifyCallers(services, await persist(services, () => markFailed(db, refusals)))
       return refusals
     })
@@ -74,7 +78,7 @@ export class Responses {
     { bought, contract }: { bought: Bought; contract: Contract },
     expected: Expected
   ): Promise<'last' | undefined> {
-    const opened = await this.#saveOpen({
+    const receipt: Receipt = {
       id: order.id,
       attempt: order.attempt,
       brokerOrderId: bought.contractId,
@@ -84,9 +88,9 @@ export class Responses {
       currency: contract.currency,
       openedAt: bought.purchaseTime,
       expiryAt: bought.expiryTime,
-      hasFollowers: order.has_followers,
-      copied: order.copied_from !== null
-    })
+      hasFollowers: order.has_followers
+    }
+    const opened = await this.#saveOpen(receipt, placeOf(order))
     if (!opened) {
       await this.#recognise(order, bought.contractId, expected)
       return undefined
@@ -104,11 +108,10 @@ export class Responses {
     const { log, clock } = this.#services
     const seconds = () => (clock.now() - startedAt) / 1000
     const { id, attempt } = order
-    const copied = order.copied_from !== null
     if (error instanceof ReviewNeeded) return this.#review(order, error)
     if (error instanceof ApiError) {
       const { code, message, extras } = error
-      await this.#saveFailed({ id, attempt, copied, code, message, extras })
+      await this.#saveFailed({ id, attempt, code, message, extras }, placeOf(order))
       return
     }
     if (!(error instanceof BrokerError)) {
@@ -136,7 +139,7 @@ export class Responses {
     observeBuy('refused', seconds())
     log.info(facts, 'the broker refused an order')
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
-    await this.#saveFailed({ id, attempt, copied, code, message: error.message, ...extrasOf(error) })
+    await this.#saveFailed({ id, attempt, code, message: error.message, ...extrasOf(error) }, placeOf(order))
   }
 
   /** No row took the contract: another update was first. */
@@ -162,6 +165,9 @@ export class Responses {
     notifyCallers(this.#services, kept ? [kept] : [])
   }
 }
+
+/** What decides which group an order is written in. */
+const placeOf = ({ app_id, copied_from }: Claimed) => ({ app_id, isCopy: copied_from !== null })
 
 /** The fields of the refusal beside its message: when the market opens, or the field it is about. */
 function extrasOf({ code, message, secondsUntilOpen, field }: BrokerError): { extras?: ErrorExtras } {
