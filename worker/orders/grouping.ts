@@ -5,12 +5,12 @@ import { batch, isDataError } from '../../db/postgres/batch.ts'
 const COPIES = { max: 50, concurrency: 1 }
 
 /** An order, as far as its place in a group depends on it: its partner's application at the broker, and whether it is a copy. */
-interface Placed {
+interface GroupKey {
   app_id: string
   isCopy: boolean
 }
 
-export type Grouped<Item, Value> = (item: Item, order: Placed) => Promise<Value>
+export type Grouped<Item, Value> = (item: Item, order: GroupKey) => Promise<Value>
 
 /**
  * Makes a function of one item and its order from a function of many items. A group that fails for its data is run again one by one, so
