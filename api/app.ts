@@ -2,6 +2,7 @@
 import Koa from 'koa'
 import { ApiError } from '../schemas/errors/errors.ts'
 import { docs } from './description/docs.ts'
+import { STREAM_PATH } from './events/stream/admission.ts'
 import type { ApiServices } from './operation.ts'
 import { operations } from './operations.ts'
 import { nearestPath } from './request/nearest.ts'
@@ -22,6 +23,11 @@ export function createApp(services: ApiServices): Koa {
   app.use(sites(services))
   app.use(routes(operations, services))
   app.use(ctx => {
+    if (ctx.path === STREAM_PATH)
+      throw new ApiError(
+        'NOT_FOUND',
+        'Only a WebSocket is opened here, and this request has no header Upgrade: websocket; a proxy on the way may have removed it. See /docs/stream.'
+      )
     const nearest = nearestPath(operations, ctx.path)
     throw new ApiError('NOT_FOUND', `There is no such path${nearest ? `; did you mean ${nearest}?` : '.'} See /docs.`)
   })

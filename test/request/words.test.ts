@@ -117,6 +117,7 @@ finding('names the nearest one with its methods, where there is one', async () =
   assert.match(await messageOf('/v1/accounts/exchange'), 'did you mean POST /v1/accounts/active?')
   assert.match(await messageOf('/v1/order/ord_01'), 'did you mean GET /v1/orders/{id}?')
   assert.match(await messageOf('/orders'), 'did you mean GET /v1/orders?')
+  assert.match(await messageOf('/v1/stream'), /^Only a WebSocket is opened here, .* no header Upgrade: websocket/)
   for (const path of ['/wp-admin/setup.php', `/v1/${'orders'.repeat(40)}`])
     assert.is(await messageOf(path), 'There is no such path. See /docs.')
 })

@@ -13,7 +13,7 @@ import type { SocketHolder } from './socket.ts'
 import type { SurplusSockets } from './surplus.ts'
 import type { PartnerTail, Tails } from './tail.ts'
 
-const PATH = '/v1/stream'
+export const STREAM_PATH = '/v1/stream'
 
 interface SocketPlace {
   release(): void
@@ -44,7 +44,7 @@ export function openGate(
   gate.use(respond(services))
   gate.use(secure(config))
   gate.use(async ctx => {
-    if (ctx.path !== PATH) throw new ApiError('NOT_FOUND', `WebSockets are opened at ${PATH}.`)
+    if (ctx.path !== STREAM_PATH) throw new ApiError('NOT_FOUND', `WebSockets are opened at ${STREAM_PATH}.`)
     if (ctx.method !== 'GET') throw new ApiError('METHOD_NOT_ALLOWED', undefined, { headers: { Allow: 'GET' } })
     if (stopping()) throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
     ctx.state.operation = 'openStream'
