@@ -1,5 +1,6 @@
 // Tokens with which workers read the broker's report about a partner's application: one for each partner, sealed, for the
 // application that the partner had when it was stored.
+import { randomInt } from 'node:crypto'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -25,15 +26,17 @@ export async function storeReportToken(
   { partnerId, token }: { partnerId: string; token: string }
 ): Promise<ReportToken> {
   const { keyId, sealed } = vault.seal(token, context(partnerId))
+  // A token that was removed may still be in use: what becomes of it must not be taken for the new one's.
+  const version = randomInt(1, 2 ** 30)
   const [stored] = await rows<ReportToken>(
     db,
-    `insert into report_tokens as t (partner_id, dialect, app_id, token_key_id, token_sealed)
-     select id, broker_dialect, broker_app_id, :keyId, :sealed from partners where id = :partnerId
+    `insert into report_tokens as t (partner_id, dialect, app_id, token_key_id, token_sealed, version)
+     select id, broker_dialect, broker_app_id, :keyId, :sealed, :version::int from partners where id = :partnerId
      on conflict (partner_id) do update
        set dialect = excluded.dialect, app_id = excluded.app_id, token_key_id = excluded.token_key_id,
            token_sealed = excluded.token_sealed, version = t.version + 1, status = 'CONNECTED', rejected_reason = null, stored_at = now()
      returning ${shown}`,
-    { partnerId, keyId, sealed }
+    { partnerId, keyId, sealed, version }
   )
   if (!stored) throw new ApiError('NOT_FOUND', `There is no partner ${partnerId}.`)
   return stored

@@ -164,11 +164,15 @@ for (const [what, token, prepare, reason] of [
 tokens('that is refused leaves one alone that was stored meanwhile', async () => {
   const { partnerId } = partner
   const versionNow = async () => (await db('report_tokens').where({ partner_id: partnerId }).first('version')).version
-  await store('sim-old')
-  const version = await versionNow()
-  await store(owner())
-  await rejectReportToken(db, { partnerId, version, reason: 'TOKEN_REFUSED' })
-  assert.is((await read()).token.status, 'CONNECTED')
+  for (const removed of [false, true]) {
+    assert.is((await store('sim-an-old-token')).status, 200)
+    const version = await versionNow()
+    if (removed) await partner.call(removeReconciliationToken, {})
+    await store(owner())
+    await rejectReportToken(db, { partnerId, version, reason: 'TOKEN_REFUSED' })
+    assert.is((await read()).token.status, 'CONNECTED')
+    if (!removed) await partner.call(removeReconciliationToken, {})
+  }
   await rejectReportToken(db, { partnerId, version: await versionNow(), reason: 'TOKEN_REFUSED' })
   assert.is((await read()).token.status, 'REJECTED')
 })
