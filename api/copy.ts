@@ -9,7 +9,7 @@ import {
   presentFollow,
   unfollow as stop
 } from '../db/copy/follows.ts'
-import { requireRoom } from '../db/platform/bounds.ts'
+import { requireRoom, requireWithin } from '../db/platform/bounds.ts'
 import type { AccountRecord } from '../db/traders/accounts.ts'
 import { requireConnected } from '../db/traders/accounts.ts'
 import { getTrader } from '../db/traders/traders.ts'
@@ -114,8 +114,8 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     checkAgreement(leader, { ...trading.account, currency })
     const { riskPct = 100, maxDrawdownPct = 20, mirrorCloses = true } = body
     const { traderId } = trading
-    return presentFollow(
-      await begin(db, {
+    return db.transaction(async trx => {
+      const begun = await begin(trx, {
         partnerId: partner.partnerId,
         traderId,
         traderExternalId,
@@ -129,7 +129,10 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
         currency,
         balance
       })
-    )
+      // Others may have begun while the broker responded: a list shows as many as the bound allows, and no more.
+      if (!followed) await requireWithin(trx, 'follows', traderId)
+      return presentFollow(begun)
+    })
   }
 }
 

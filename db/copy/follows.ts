@@ -124,8 +124,9 @@ const withAccount = `join traders t on t.id = f.trader_id join broker_accounts a
 
 /**
  * Starts to follow, or starts again: with the account, its current balance and no losses. The profit of earlier copies stays in
- * the sum of all. Both traders are locked as a foreign key locks them, but before they are found. Throws TRADER_NOT_FOUND or
- * LEADER_NOT_FOUND for one who was erased while the balance was requested from the broker.
+ * the sum of all. The trader is locked, so that its follows can be counted in the same transaction; the leader as a foreign key locks it,
+ * but before it is found. Throws TRADER_NOT_FOUND or LEADER_NOT_FOUND for one who was erased while the balance was requested from the
+ * broker.
  */
 export async function follow(
   db: Db,
@@ -146,14 +147,16 @@ export async function follow(
 ): Promise<FollowRecord> {
   const [row] = await rows<FollowRecord>(
     db,
-    `with connected as materialized (
-       select id from traders where id in (:traderId, :leaderId) and connected_at is not null for key share
+    `with trader as materialized (
+       select id from traders where id = :traderId and connected_at is not null for no key update
+     ), leader as materialized (
+       select id from traders where id = :leaderId and connected_at is not null for key share
      ), f as (
        insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
               base_balance, broker_account_id, account_id, account_mode, currency)
        select :id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct::numeric, :maxDrawdownPct::numeric, :mirrorCloses::boolean,
               'ACTIVE', :balance::numeric, :accountRowId, :accountId, :accountMode, :currency
-        where (select count(*) from connected) = 2
+         from trader cross join leader
        on conflict (trader_id, leader_id) do update
          set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, mirror_closes = excluded.mirror_closes,
              status = 'ACTIVE', stopped_at = null, base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,

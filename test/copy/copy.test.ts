@@ -224,5 +224,33 @@ following(
   }
 )
 
+following('holds a trader to the bound of its follows, also where several begin at once', async () => {
+  const { db } = harness.services
+  const other = await makeLeader(partner)
+  const follower = await partner.makeTrader()
+  const { id: account } = await db('broker_accounts').where({ trader_id: follower.traderId }).first('id')
+  await db.raw(
+    `with led as (
+       insert into traders (id, partner_id, external_id) select 'trd_' || lpad(n::text, 26, '0'), :partnerId, 'led-' || n from generate_series(1, 999) n
+       returning id)
+     insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
+            base_balance, broker_account_id, account_id, account_mode, currency)
+     select replace(id, 'trd', 'fol'), :partnerId, :traderId, :traderExternalId, id, 100, 20, true, 'STOPPED', 100, :account, :accountId, 'DEMO', 'USD' from led`,
+    { partnerId: partner.partnerId, account, ...follower }
+  )
+  const holding = await db.transaction()
+  await holding('traders').where({ id: follower.traderId }).forUpdate().first('id')
+  const begun = [leader, other].map(({ traderId: leaderId }) =>
+    partner.call(followLeader, { body: { traderExternalId: follower.traderExternalId, leaderId } })
+  )
+  await until('both to wait', async () => {
+    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
+    return (await db.raw(waiting)).rows.length > 1
+  }).finally(() => holding.commit())
+  assert.equal((await Promise.all(begun)).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
+  const { body } = await partner.call(listMyFollows, { query: { traderExternalId: follower.traderExternalId } })
+  assert.is(body.data.filter(({ status }: { status: string }) => status === 'ACTIVE').length, 1)
+})
+
 following.after(closeAll)
 for (const tests of [leading, following]) tests.run()
