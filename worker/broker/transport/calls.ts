@@ -75,7 +75,10 @@ export class Calls {
     if (!call) return
     const { error, msg_type: named, [call.responseKey]: body } = frame
     // A first response may have no body under its name yet, for example that of a stream of later events.
-    return error !== undefined || body !== undefined || named === call.responseKey ? call : undefined
+    if (body !== undefined || named === call.responseKey) return call
+    // An error under another name, before the receipt, is of the contract's stream: it must not be taken for the purchase's refusal.
+    const ofStream = call.mayRun && call.stream !== null && typeof named === 'string' && named !== 'error'
+    return error !== undefined && !ofStream ? call : undefined
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */

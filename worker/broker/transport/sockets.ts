@@ -244,10 +244,13 @@ export class BrokerConnection {
     return unsent('The connection to the broker is gone.', 'NotConnected')
   }
 
-  #complete(reqId: number, { stream, mayRun }: PendingCall, frame: Frame): void {
+  #complete(reqId: number, { stream, mayRun, responseKey }: PendingCall, frame: Frame): void {
     const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
-      this.#settle(reqId, refused(readRefusal(frame.error), mayRun))
+      const refusal = readRefusal(frame.error)
+      // With a receipt beside it the frame contradicts itself: the call may have run, whatever the code.
+      const hasReceipt = Object.keys(frame[responseKey] ?? {}).length > 0
+      this.#settle(reqId, refused(mayRun && hasReceipt ? { ...refusal, code: 'BadFrame' } : refusal, mayRun))
     } else if (stream === null || subscriptionId === null) {
       this.#settle(reqId, frame)
     } else {
