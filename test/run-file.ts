@@ -23,7 +23,7 @@ export interface FileOutcome {
   passed: number
   failed: number
   skipped: number
-  /** Why tests were left out, as the file said in lines `SKIPPED: reason`. */
+  /** Why tests were left out, as the file printed in lines `SKIPPED: reason`. */
   skips: string[]
   /** What is wrong with the file as a whole, beyond single failed tests. */
   complaints: string[]
@@ -119,7 +119,7 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
       cut ??= why
       killGroup(child.pid)
     }
-    // One that takes too long says first what it waits for.
+    // One that takes too long first reports what it waits for.
     const stopLate = (why: Ended['cut']) => {
       cut ??= why
       child.kill('SIGUSR2')
@@ -128,7 +128,7 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
     const stop = () => end()
     const timer = setTimeout(stopLate, timeoutMs, 'time')
     signal.addEventListener('abort', stop, { once: true })
-    // Aborted before, while the file was read, it says so to nobody any more.
+    // Aborted before, while the file was read, it raises no further event.
     if (signal.aborted) stop()
     const receive = (chunk: string) => {
       output = (output + chunk).slice(-OUTPUT_LIMIT)

@@ -208,7 +208,7 @@ interface TestRun {
   shares?: boolean
 }
 
-/** The files to run, those that speak with the broker once for each dialect; counts what the quick part leaves out. */
+/** The files to run, those that use the broker once for each dialect; counts what the quick part leaves out. */
 async function select(): Promise<TestRun[]> {
   const quick = !flags.all && filters.length === 0
   const files: string[] = []

@@ -9,7 +9,7 @@ const reference = (what: string) =>
     type: 'string',
     minLength: 1,
     maxLength: 120,
-    // A blank at an end, pasted along, would make the same one another.
+    // A blank at either end, pasted by mistake, would make another reference of the same one.
     pattern: '^[\\u0021-\\u007e]([\\u0020-\\u007e]*[\\u0021-\\u007e])?$',
     description: `${what}, unique per partner; without blanks at its ends.`
   }) as const

@@ -1,4 +1,4 @@
-// Random questions of analytics over orders that keep changing, each held against a plain sum over the orders of the same snapshot.
+// Random questions of analytics over orders that keep changing, each compared with a plain sum over the orders of the same snapshot.
 import { Big } from 'big.js'
 import { type Revenue, type RevenueGroup, readRevenue } from '../../db/analytics/revenue.ts'
 import { listTraderSums } from '../../db/analytics/trader-pages.ts'

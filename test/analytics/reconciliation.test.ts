@@ -252,7 +252,7 @@ days('has nothing of theirs in a currency that the broker does not report', asyn
     theirs,
     difference
   ])
-  // A sum that the broker reports in US dollars is that of all currencies: of ours in dollars alone it says nothing.
+  // A sum that the broker reports in US dollars is that of all currencies: it cannot be compared with ours in dollars only.
   assert.equal(
     shown,
     listed

@@ -32,7 +32,7 @@ questions('have the sums of the orders, whatever was added up, while orders keep
   await insertRandomOrders(db, { traders, count: 400, days: DAYS })
   await forget('61 days')
   for (let turn = 0; turn < 40; turn++) {
-    // Nothing, a part, and everything added up; marked as late; added up anew.
+    // Nothing, a part, and everything added up; marked as late; recomputed.
     if (turn % 5 > 1) await addUpAnalytics(db, STEP)
     if (turn === 25) await addUp()
     if (turn % 4 === 0) await changeOrders(db, partner, next)
@@ -115,7 +115,7 @@ parts('have the traders of their orders, from the start of a day and up to its e
   assert.ok(kept && kept.days > 20, `${kept?.days} days`)
   const compare = async (turns: number) => {
     for (let turn = 0; turn < turns; turn++) {
-      // Whole quarters, and parts of them whose contracts are held against the traders of the rest.
+      // Whole quarters, and parts of them whose contracts are compared with the traders of the rest.
       const grid = turn % 3 === 0 ? 900_000 : 1000
       const to = turn % 4 === 0 ? nowMs : Math.floor((nowMs - next() * 86_400_000) / grid) * grid
       const from = Math.floor((to - next() * 3 * 86_400_000) / grid) * grid - grid

@@ -33,7 +33,7 @@ export async function analytics(seconds: number): Promise<void> {
   await stage.close()
 }
 
-// So many of the last days are added up anew where all of them are already.
+// How many of the last days are recomputed, where all of them are added up already.
 const AGAIN = 20
 
 async function adding(db: Db): Promise<void> {

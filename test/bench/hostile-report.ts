@@ -25,7 +25,7 @@ export interface Found {
   beside: Turn[]
   /** Beside a bare server that takes as much CPU as the attack took of the service. */
   sharing: Turn[]
-  /** Requests of the other partner that were not answered 200. */
+  /** Requests of the other partner that got another status than 200. */
   refused: number
   memoryMb: number
   answered: Answered
@@ -100,7 +100,7 @@ function figures({ name, control }: Attack, so: Found): { cells: string[]; good:
   return { cells, good: good || control === true }
 }
 
-/** p99 beside in relation to p99 alone, and what is said of both. */
+/** p99 beside another partner in relation to p99 alone, and the verdict on both. */
 function compare(alone: Turn[], beside: Turn[], times: (turn: Turn) => number[]): { ratio: number; cells: string[] } {
   const [before, after] = [alone.map(times), beside.map(times)]
   const [a, b] = [spread(before.flat()), spread(after.flat())]

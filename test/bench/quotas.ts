@@ -1,5 +1,5 @@
 // The broker's quotas: many orders at once on one account with one worker, and over many accounts with four, in the newer
-// dialect, with the quotas that the broker publishes. Each order is placed, or its response says why not; nothing is called
+// dialect, with the quotas that the broker publishes. Each order is placed, or its response has the reason; nothing is called
 // once too often, and no user has a connection too many.
 
 import { tickOrder } from '../support/tick-order.ts'
@@ -106,7 +106,7 @@ async function stateOf(stage: Stage): Promise<QuotaState> {
 }
 
 /**
- * Places an order; asks again with the same clientOrderId where the connection broke, and while the order is neither placed nor
+ * Places an order; repeats it with the same clientOrderId where the connection broke, and while the order is neither placed nor
  * failed, as a partner does.
  */
 async function post(stage: Stage, address: string, order: object): Promise<{ status: number; text: string }> {

@@ -44,7 +44,7 @@ export async function start(): Promise<void> {
   )
 }
 
-/** Seconds from the command to the order's answer. */
+/** Seconds from the command to the order's response. */
 async function runOnce(dataDir: string): Promise<number> {
   const env = { PATH: process.env.PATH, HOME: process.env.HOME, DATA_DIR: dataDir, PORT: '0' }
   const { stdout } = await promisify(execFile)(

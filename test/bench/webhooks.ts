@@ -255,7 +255,7 @@ async function latency(bench: Bench, seconds: number): Promise<void> {
 
 async function hostile(bench: Bench, seconds: number): Promise<void> {
   const { stage, base, refusing, partners, take } = bench
-  // Of the ten endpoints of each partner one hangs, one refuses, one answers a byte a second.
+  // Of the ten endpoints of each partner one hangs, one refuses, one responds with a byte a second.
   const address = (partner: number, endpoint: number) => {
     const how = ['hang', 'refuse', 'drip'][endpoint] ?? 'ok'
     return `${how === 'refuse' ? refusing : base}/${how}/${partner}-${endpoint}`

@@ -1,4 +1,4 @@
-// What the broker's error codes are made into, held against the published table row by row where that is at hand.
+// The mapping of the broker's error codes, compared row by row with the published table where that is available.
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite } from 'uvu'

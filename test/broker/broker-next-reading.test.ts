@@ -146,7 +146,7 @@ reading('the finer code of an error counts where it is known', async () => {
 
 reading("a closed market's opening is the error's own, by the broker's clock", async () => {
   const at = (seconds: number) => new Date(seconds * 1000).toISOString().slice(0, 19).replace('T', ' ')
-  // The broker's clock is ten minutes ahead of ours, and both stand still.
+  // The broker's clock is ten minutes ahead of ours, and both are stopped.
   const nowMs = Date.now()
   const brokerNow = () => Math.floor(nowMs / 1000) + 600
   const far = 9 * 86_400

@@ -59,7 +59,7 @@ priority('whose account is waiting to be followed, makes that opening urgent', a
   assert.ok(performance.now() - startedAt < AT_ONCE_MS)
 })
 
-/** A client whose openings end when the test says so, each by its account. */
+/** A client whose openings the test ends, each by its account. */
 async function openHeld() {
   const held = new Map<string, ServerResponse>()
   const slow = createServer((request, response) => {
@@ -122,7 +122,7 @@ priority('is refused at once what still waits for its turn when the client is cl
   await until('all others to be refused', () => refused.length + held.size === 60)
 })
 
-/** Work at a gate that ends when the test says so, on a clock of its own. */
+/** Work at a gate that the test ends, on a clock of its own. */
 function atGate() {
   let now = 0
   const gate = new Gate({ least: 2, most: 4, now: () => now })

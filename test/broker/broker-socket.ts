@@ -1,5 +1,5 @@
 // A bare conversation with a broker of the first dialect: what was sent, what came, and waiting for it. Every
-// response that is no error is held against the broker's own schemas, where the shared folder has them.
+// response that is no error is checked with the broker's own schemas, where the shared folder has them.
 import { existsSync, readFileSync } from 'node:fs'
 import { join, resolve } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'

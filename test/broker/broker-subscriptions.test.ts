@@ -136,7 +136,7 @@ following('ends at both sides when it is no longer wanted', async () => {
   session.unsubscribe(contractId)
   session.unsubscribe(contractId)
   const count = recorder.states.length
-  // Following anew would be refused as doubled if the broker still streamed.
+  // Subscribing again would be refused as a duplicate if the broker still streamed.
   const again = newRecorder()
   await session.subscribe(contractId, again.listener)
   await upTo(() => again.states.length > 2)

@@ -1,5 +1,5 @@
 // The broker's quotas over processes: what a killed worker spent counts for the one that takes over, a user has five
-// connections at most whoever opens them, and an order that a quota keeps from being placed says so.
+// connections at most whoever opens them, and an order that a quota keeps from being placed names the quota.
 // test in the full run only
 // test time-out: 600 s
 // test once for each dialect
@@ -343,7 +343,7 @@ killed(
     assert.ok(contracts() - before >= quota * 0.52, `${contracts() - before} placed`)
     for (const { status, body } of placed.filter(each => each.status !== 200)) {
       assert.is(status, 502, JSON.stringify(body))
-      // Too many calls, mostly; on a busy machine a permit that ran out, or the order that was in doubt.
+      // Usually too many calls; on a busy machine a permit that ran out, or the order that was in doubt.
       assert.not.match(body.message ?? 'none', /none|it was not placed\.$/)
     }
     await kill(next)

@@ -16,11 +16,11 @@ export interface MemberOptions {
   command: string
   args: string[]
   env: Record<string, string>
-  /** More of its environment, anew at each start. */
+  /** More of its environment, computed at each start. */
   envOfStart?: () => Record<string, string>
   /** File that gets the output. */
   log: string
-  /** Where it listens; without one it says by itself when it is ready. */
+  /** Where it listens; without one it reports by itself that it is ready. */
   port?: number
   /** Called each time it is ready. */
   onReady?: () => Promise<void>

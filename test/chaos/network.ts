@@ -98,14 +98,14 @@ export class FaultyNetwork {
     return this.#links.size
   }
 
-  /** Cuts the connections `choose` says yes to; returns how many. */
+  /** Cuts the connections that `choose` selects; returns how many. */
   cut(choose: () => boolean = () => true): number {
     const chosen = [...this.#links].filter(() => choose())
     for (const { sockets } of chosen) for (const socket of sockets) breakOff(socket)
     return chosen.length
   }
 
-  /** Holds the traffic of the connections `choose` says yes to until `release` is called; `bytes` reports how much there is. */
+  /** Holds the traffic of the connections that `choose` selects until `release` is called; `bytes` reports how much there is. */
   hold(choose: () => boolean, direction: WireDirection): { held: number; bytes(): number; release(): void } {
     const pipes = [...this.#links]
       .filter(() => choose())

@@ -1,5 +1,5 @@
 // A partner's other calls while a part is away: reads, a write, live balances. Each gets a response that keeps the
-// contract and a code that says what to do; nothing is refused for a reason that is not the caller's.
+// contract and a code that shows what to do; nothing is refused for a reason that is not the caller's.
 import { setTimeout as sleep } from 'node:timers/promises'
 import { getMe } from '../../api/me.ts'
 import type { Operation } from '../../api/operation.ts'

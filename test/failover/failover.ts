@@ -148,7 +148,7 @@ async function lostBooks({ env }: { env: Record<string, string> }): Promise<stri
   return exitCode === 0 ? [] : [`operator ledger verify: ${stderr}`]
 }
 
-/** What the doctor says of the machines, all of which are well by now. */
+/** What the doctor reports about the machines, all of which work by now. */
 async function examine(env: Record<string, string>, report: (line: string) => void): Promise<string[]> {
   const { json } = await operator({ ...env, LOG_LEVEL: 'silent' }, 'doctor', '--json')
   const checks = json.checks as { check: string; status: string; found: string }[]

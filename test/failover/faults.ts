@@ -113,7 +113,7 @@ async function switchOver({ cluster, note, acknowledged }: World): Promise<void>
   await acknowledged()
 }
 
-/** The primary asks the other members whether it may stay; for a while they take it for the leader, also when its key is free. */
+/** The primary requests the agreement of the other members to stay; for a while they take it for the leader, also when its key is free. */
 async function switchOverAfterEtcd(world: World): Promise<void> {
   const { cluster, note } = world
   note('freeze all of etcd')

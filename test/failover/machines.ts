@@ -47,7 +47,7 @@ function exists(path: string): boolean {
 }
 
 const ISOLATED = ['--net', '--mount', '--pid', '--fork', '--kill-child', '--mount-proc']
-// A shell as first process collects those whose parents have died: Patroni asks whether its killed server is gone.
+// A shell as first process collects those whose parents have died: Patroni checks whether its killed server is gone.
 const FIRST = `mount -t tmpfs tmpfs /run && mkdir /run/netns && ip link set lo up &&
   ip link add lan type bridge && ip addr add ${HERE}/24 dev lan && ip link set lan up && "$@"; exit $?`
 

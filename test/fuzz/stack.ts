@@ -113,7 +113,7 @@ async function openScene(harness: Harness, address: string): Promise<FuzzScene> 
   const seller = await harness.makePartner({ name: 'Seller' })
   for (const price of [0, 2, 7.5])
     learn(scene, 'botId', await makeBot(seller, { oneTimePriceUsd: price, monthlyPriceUsd: price }))
-  // A botId may be any bot, in time mostly the fuzzer's own, which it cannot buy; this one is bought in lifecycles alone.
+  // A botId may be any bot, in time usually one of the fuzzer, which it cannot buy; this one is bought in lifecycles only.
   learn(scene, 'sellersBot', await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }))
   learn(scene, 'ownBotId', await makeDraft(partner))
   learn(scene, 'standing', [partner.partnerId, 'Fuzzing', 'SCALE', 'ACTIVE'].join())

@@ -90,7 +90,7 @@ async function stopBeforeCommit(args: string[], end: (child: ReturnType<typeof s
 
 interface Case {
   args: string[]
-  /** What the repeat of a command that was done says: a refusal, or nothing where it changes nothing more or does it again. */
+  /** What the repeat of a finished command prints: a refusal, or nothing where it changes nothing more or does it again. */
   repeat?: RegExp
   /** What the repeat changes beside the audit log, where it is not refused. */
   again?: 'nothing' | 'once more'

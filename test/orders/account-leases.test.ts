@@ -153,7 +153,7 @@ evening('gives away what is too much, all accounts of a trader together, none th
   await renewLease(db, 'full', 60_000)
   assert.is((await serveAccounts(db, 'full', all)).length, 12)
   const give = (busy: string[] = [], limit = 100) => evenOut(db, { worker: 'full', busy, limit })
-  // Nobody there who takes accounts: neither one of the version before, nor one that is ending.
+  // Nobody there who takes accounts: neither one of the previous version, nor one that is ending.
   await renewLease(db, 'old', 60_000)
   await renewLease(db, 'ending', 60_000)
   await acceptAccounts(db, 'ending')

@@ -1,4 +1,4 @@
-// What a purchase rests on: that a commit, once acknowledged, is not undone. Against a PostgreSQL of its own, whose settings
+// What a purchase depends on: that a commit, once acknowledged, is not undone. Against a PostgreSQL of its own, whose settings
 // are made as bad as an operator could make them, and with acknowledgements that get lost on their way.
 // test in the full run only
 import { spawnSync } from 'node:child_process'

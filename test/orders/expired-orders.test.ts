@@ -1,4 +1,4 @@
-// An order whose time to live ran out says what it waited for, whoever fails it: an api, a worker at its next claim, or the
+// An order whose time to live ran out names what it waited for, whoever fails it: an api, a worker at its next claim, or the
 // worker that gives it back.
 import { createServer } from 'node:net'
 import { suite } from 'uvu'
@@ -275,7 +275,7 @@ expired('is not one whose clock is a little ahead', async () => {
   )
 })
 
-/** A broker that accepts connections and says nothing. */
+/** A broker that accepts connections and never responds. */
 async function startSilent(): Promise<string> {
   const silent = createServer(socket => socket.on('error', () => undefined)).listen(0, '127.0.0.1')
   onClose(async () => void silent.close())

@@ -14,9 +14,9 @@ const partner = await harness.makePartner()
 const bought = { broker_order_id: '1', buy_price: '2', opened_at: new Date(), payout: '3.9' }
 const failed = { phase: 'failed', error_message: 'no' }
 
-/** How an order may stand, as columns, and what a repeat of it gets. */
+/** States of an order, as columns, and what a repeat of it returns. */
 const orders: Record<string, { columns: object; status: number; expected: string }> = {
-  // No worker runs: the request waits for as long as it may, and says that the outcome is not known.
+  // No worker runs: the request waits for as long as it may, and returns that the outcome is not known.
   'in review': { columns: { phase: 'review' }, status: 502, expected: 'PENDING' },
   'in doubt': {
     columns: {

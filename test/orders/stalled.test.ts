@@ -107,7 +107,7 @@ const orderOf = async (accountId: string) => {
   return order!
 }
 
-/** What the auditor says of one account, with or without what the service's own audit knows. */
+/** The auditor's verdict on one account, with or without the service's own audit. */
 async function auditOf(accountId: string, reported?: Set<string>) {
   const orders = (await readOrders(db)).filter(order => order.account_id === accountId)
   const contracts = booksOf(simulator.ledger().filter(({ loginid }) => loginid === accountId))

@@ -1,4 +1,4 @@
-// A partner that changes the dialect it speaks with the broker, with orders under way: each ends in the dialect it was
+// A partner that changes the dialect in which it is connected to the broker, with orders under way: each ends in the dialect it was
 // bought with, whatever becomes of the tokens.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -39,7 +39,7 @@ const order = ({ traderExternalId }: TestTrader, changes: object = {}) =>
   tickOrder(traderExternalId, { asset: 'R_50', duration: 2, ...changes })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
 
-/** Switches with the operator's command and returns what it says. */
+/** Switches with the operator's command and returns its output. */
 async function setBroker(partnerId: string, dialect: string, appId: string) {
   const ran = await operator(
     harness.env,

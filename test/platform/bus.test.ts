@@ -166,7 +166,7 @@ demoted('is left for the primary that its address leads to by now: what it is se
   const [first, next] = [await startRedis(), await startRedis()]
   if (!first || !next) return
   const address = await startMovingAddress(first)
-  // On a busy machine a response may take long: a connection that breaks for it would connect anew by itself.
+  // On a busy machine a response may take long: a connection that breaks for it would reconnect by itself.
   const far = await openBus({ url: '', redisUrl: address.url, log, silenceMs: 2000 })
   const near = await openBus({ url: '', redisUrl: next.url, log, silenceMs: 2000 })
   for (const bus of [far, near]) onClose(() => bus.close())

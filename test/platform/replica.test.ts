@@ -1,4 +1,4 @@
-// DATABASE_READ_URL and what the doctor says of standbys, on a primary and a standby that really streams from it.
+// DATABASE_READ_URL and what the doctor reports about standbys, on a primary and a standby that really streams from it.
 // test in the full run only
 import { randomUUID } from 'node:crypto'
 import { chmod, mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
@@ -43,7 +43,7 @@ await migrate(primary.url)
 const standby = await openStandby(primary, dir, 'reader')
 onClose(() => standby.kill())
 
-// Long enough for a busy machine; where a wait has to fail, its test says how long.
+// Long enough for a busy machine; where a wait has to fail, its test names the time.
 const WAIT_MS = 10_000
 const env = { DATABASE_READ_URL: standby.url, READ_WAIT_MS: String(WAIT_MS) }
 const harness = await openHarness({ url: primary.url, env })
@@ -270,7 +270,7 @@ doctor('follows an address of a socket, which no URL parser takes', async () => 
   assert.is((await finding('migrations', { DATABASE_URL: socket }))?.status, 'ok')
 })
 
-/** A proxy that gives its connections to these ports of this machine by turns; returns the URL of the database through it. */
+/** A proxy that gives its connections to these ports of this machine, round-robin; returns the URL of the database through it. */
 async function openProxy(ports: number[]): Promise<string> {
   let next = 0
   const proxy = createServer(inner => {

@@ -17,13 +17,13 @@ const { db } = harness.services
 interface Listing {
   row: Operation
   params?: Record<string, string>
-  /** What the list is asked with. */
+  /** The query of the list. */
   query: NonNullable<CallInput['query']>
   /** Filters that make it another list of the same entries. */
   others: NonNullable<CallInput['query']>[]
   /** What may differ from page to page. */
   paging: NonNullable<CallInput['query']>[]
-  /** The cursor of the version before, by the one of this version. */
+  /** The cursor of the previous version, made from the one of this version. */
   before(cursor: string): string
 }
 

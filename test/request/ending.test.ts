@@ -57,7 +57,7 @@ async function startBoth() {
   return { api, worker, placed }
 }
 
-/** What it said last; ended otherwise than in order, the test fails with what it said. */
+/** Its last output; when it does not end in order, the test fails with that. */
 async function lastLine({ ended, lines }: TestProcess): Promise<{ msg: string; left?: string[] }> {
   assert.is(await ended, 0, lines.slice(-8).join('\n'))
   return JSON.parse(lines.findLast(line => line.includes('"msg":"stopped')) ?? '{}')
@@ -73,7 +73,7 @@ away('hangs ends api and worker in order; what hung is named', async () => {
     const [ofApi, ofWorker] = await Promise.all([lastLine(api), lastLine(worker)])
     assert.ok(ofApi.left?.includes('database'), JSON.stringify(ofApi))
     assert.ok(ofWorker.left?.includes('work'), JSON.stringify(ofWorker))
-    // Which of the two depends on what gives up first: the statement or the process. Neither says that the order failed.
+    // Which of the two depends on what gives up first: the statement or the process. Neither reports that the order failed.
     assert.ok(['cut off', 503].includes(await placed), String(await placed))
   } finally {
     postgres.thaw()

@@ -1,4 +1,4 @@
-// Every guard that `make mutants` takes out is where it is said to be: a mutant whose text has moved would prove nothing.
+// Every guard that `make mutants` takes out is where the list has it: a mutant whose text has moved would prove nothing.
 import { readFileSync } from 'node:fs'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

@@ -1,4 +1,4 @@
-// What security rests on outside of the operations: sealed texts, the deployment files, and a guide that names its proof.
+// What security depends on outside of the operations: sealed texts, the deployment files, and a guide that names its proof.
 import { spawnSync } from 'node:child_process'
 import { readdirSync, readFileSync } from 'node:fs'
 import { suite } from 'uvu'
@@ -85,7 +85,7 @@ guide('names tests and classes of the fuzzer that there are', () => {
       there.some(path => path.endsWith(`/${file}`)),
       file
     )
-  // A row without a test says why it has none.
+  // A row without a test names the reason.
   for (const row of text.split('\n').filter(line => /^\| (API|V)\d/.test(line)))
     assert.ok(/`[\w./-]+\.ts`|does not apply/.test(row), row)
   const classes = [...text.matchAll(/fuzz class(?:es)? ((?:`[\w-]+`(?:, | and )?)+)/g)].flatMap(([, names]) =>

@@ -112,7 +112,7 @@ paused('as while it fails over holds up the first requests alone, and counts aga
   await client.call('CLIENT', 'PAUSE', '600000', 'WRITE')
   let ms = 0
   for (let hit = 0; hit < 10; hit++) {
-    // Its client connects anew each time that it has waited in vain, and is well for all that it knows.
+    // Its client reconnects each time that it has waited in vain, and does not notice more.
     await until('its connection', async () => / cmd=(info|evalsha|eval|set) /.test(String(await client.client('LIST'))))
     const from = performance.now()
     await limits.hit('paused', 1000)

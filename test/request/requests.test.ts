@@ -1,4 +1,4 @@
-// The request log: what is in it, whose, for how long, and that it never takes more memory or says more than it should.
+// The request log: what is in it, whose, for how long, and that it never takes more memory or shows more than it should.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -288,7 +288,7 @@ list('passes over so many groups for an id, and has a cursor to go on with', asy
   assert.equal([second.requests.map(({ requestId }) => requestId), second.nextCursor], [['long-ago-1'], null])
 })
 
-/** As a process of the version before writes an entry. */
+/** As a process of the previous version writes an entry. */
 const writeRow = (partnerId: string, { id, ago, trader }: { id: string; ago: number; trader: string | null }) =>
   db.raw(
     `insert into requests (partner_id, day, at, request_id, key_id, operation, method, path, status, error, trader, ms)

@@ -1,4 +1,4 @@
-// GET /status: for anybody, cheap, bounded, without a word of any partner; and what it says of each part.
+// GET /status: for anybody, cheap, bounded, with nothing about any partner; and the state of each part.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'

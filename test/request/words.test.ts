@@ -1,4 +1,4 @@
-// Refusals in words: every pattern of a request, a command or a setting says what it wants, unknown paths name the nearest
+// Refusals in words: every pattern of a request, a command or a setting names what it expects, unknown paths name the nearest
 // one, and a broker's refusal names the field it is about.
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { suite } from 'uvu'

@@ -1,5 +1,5 @@
 // The partners' side of a simulation: each life is one clientOrderId, requested, repeated, given up on, closed, and
-// every response it received, to be held against the rows and the books at the end.
+// every response it received, to be compared with the rows and the books at the end.
 
 import type { ApiServices, Caller } from '../../api/operation.ts'
 import { close, place } from '../../api/orders/orders.ts'

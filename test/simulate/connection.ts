@@ -25,7 +25,7 @@ export interface BrokerWorld {
   accountOf: ReadonlyMap<string, string>
   /** Tokens that the broker refuses from now on. */
   revoked: Set<string>
-  /** A purchase leaves: it is held against the halts in force. */
+  /** A purchase leaves: it is compared with the halts in force. */
   watchHalts(purchase: { appId: string; asset: string }): void
   /** Stops an actor for a while. */
   freeze(actor: Actor, ms: number): void

@@ -4,7 +4,7 @@ import type { BrokerWorld } from './connection.ts'
 
 type SpoiledBody = Record<string, unknown>
 
-// What a settlement, or a sale, rests on comes right in the end; of the rest the broker may send nonsense for ever.
+// What a settlement, or a sale, depends on becomes right in the end; of the rest the broker may send nonsense for ever.
 const needed = new Set(['contract_id', 'is_sold', 'status', 'sell_price', 'buy_price', 'profit', 'is_valid_to_sell'])
 
 const nonsense: ((value: unknown) => unknown)[] = [

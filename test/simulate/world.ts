@@ -310,7 +310,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     schedule.after(1000, null, 'weather', weather)
   }
 
-  // A load balancer in front of them mostly notices one that does not respond.
+  // A load balancer in front of them usually notices one that does not respond.
   function anyApi(): Api | undefined {
     const responsive = apis.filter(({ actor }) => actor.frozenUntil <= schedule.now)
     const some = responsive.length > 0 && chance.is(0.9) ? responsive : apis

@@ -1,4 +1,4 @@
-// The simulated broker's first dialect over real sockets. Every response is held against the broker's own
+// The simulated broker's first dialect over real sockets. Every response is checked with the broker's own
 // schemas where the shared folder has them; without it those checks are skipped with a note.
 import { once } from 'node:events'
 import { connect } from 'node:net'

@@ -24,7 +24,7 @@ export function countStreams(simulator: Simulator, accountId: string, kind: Stre
   return connections.reduce((sum, { streams }) => sum + streams.count(kind), 0)
 }
 
-/** Where the simulated broker is, for processes of ours that speak `speak` with it. */
+/** Where the simulated broker is, for processes of ours that use the dialect `speak` with it. */
 export function brokerEnv(
   simulator: Pick<Simulator, 'url' | 'nextUrl' | 'appIdHeader'>,
   speak: DialectName = dialect

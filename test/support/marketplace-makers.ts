@@ -100,7 +100,7 @@ export async function seedBots(db: Db, { partnerId }: TestPartner, facts: object
          from jsonb_to_recordset(:values::jsonb) as v (bot_id text, category text, risk_level text, words jsonb)`,
       { values: JSON.stringify(words) }
     )
-    // Without a word about what changed: whoever remembers reads anew.
+    // Without a note of what changed: processes that remember read again.
     await trx.raw('update marketplace_listing set version = version + 1')
   })
   // As autovacuum would soon.

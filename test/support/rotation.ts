@@ -1,5 +1,5 @@
 // The key that seals broker tokens is changed while orders and exchanges run, as the operator's help describes it:
-// workers, then apis restarted with the new key first, every token sealed anew (killed once in the middle), and all
+// workers, then apis restarted with the new key first, every token sealed again (killed once in the middle), and all
 // restarted without the old key. For a test at modest size, and for the benchmark.
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -18,7 +18,7 @@ interface RotationOptions {
   newKey: string
   /** The partner's. */
   key: string
-  /** More than two steps of the rotation take, and some for those that bring their token anew. */
+  /** More than two steps of the rotation take, and some for those that upload their token again. */
   accounts: number
   /** Orders a second at most, and callers that share them. */
   rate: number
@@ -36,7 +36,7 @@ interface RotationReport {
   repeats: Record<string, number>
   /** Calls that ended in anything but success. */
   failures: string[]
-  /** Tokens sealed anew when the first rotation was killed, and by the second one. */
+  /** Tokens sealed again when the first rotation was killed, and by the second one. */
   beforeKill: number
   resealed: number
   rotationMs: number
@@ -47,7 +47,7 @@ interface RotationReport {
 }
 
 const PATIENCE_MS = 30_000
-// Accounts sealed anew in one step of the rotation.
+// Accounts sealed again in one step of the rotation.
 const STEP = 200
 
 /** Changes the key; resolves with what happened. Throws when a step of the change itself fails. */
@@ -113,7 +113,7 @@ export async function rotateUnderLoad(options: RotationOptions): Promise<Rotatio
   return { ...(await load.stop()), ...changed, keyIds, wrong }
 }
 
-/** Begins to rotate and kills it between two steps; returns how many tokens it had sealed anew. */
+/** Begins to rotate and kills it between two steps; returns how many tokens it had sealed again. */
 async function killedRotation(db: Db, env: Record<string, string>): Promise<number> {
   const newKeyId = openVault(env.TOKEN_KEYS as string).keyId
   return db.transaction(async trx => {

@@ -122,7 +122,7 @@ checking('places no order for DEMO that was stored before it was exchanged as RE
   const owner = await harness.makePartner()
   const accountId = realId()
   const traderExternalId = await exchange({ accountId }, undefined, owner)
-  // No worker opens it until the test says so.
+  // No worker opens it before the test allows it.
   const prove = (at: string | null) => db('broker_accounts').where({ account_id: accountId }).update({ prove_at: at })
   await prove('infinity')
   const [expecting, silent] = [randomUUID(), randomUUID()]
@@ -159,7 +159,7 @@ checking('places no order that waits for DEMO once the account is REAL, whatever
   const { db } = harness.services
   const trader = await partner.makeTrader()
   const { traderExternalId, traderId, accountId } = trader
-  // Its session is open and its token accepted: the broker is not asked for its mode again.
+  // Its session is open and its token accepted: the broker is not called for its mode again.
   assert.is((await place(traderExternalId)).body.status, 'CLOSED')
   const { app_id, dialect: spoken } = await db('orders').where({ trader_id: traderId }).first('app_id', 'dialect')
   await db.transaction(async trx => {
@@ -183,7 +183,7 @@ checking('places no order that waits for DEMO once the account is REAL, whatever
 checking('that was stored before it was ever compared is compared when it is opened next', async () => {
   const accountId = realId()
   const traderExternalId = await exchange({ accountId, accountMode: 'REAL' })
-  // As a process of the version before would have left it: stored as DEMO, and never compared.
+  // As a process of the previous version would have left it: stored as DEMO, and never compared.
   await harness.services.db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'DEMO' })
   assert.match((await place(traderExternalId)).body.message, 'MODE_MISMATCH')
   assert.is(contractsOf(accountId).length, 0)

@@ -1,5 +1,5 @@
 // No request of a webhook reaches an address that is not public: whatever form the address has, whatever a name resolves to, also when
-// it resolves anew between check and connection, and where a redirect points. Listeners count connections on every local address.
+// it resolves differently between check and connection, and where a redirect points. Listeners count connections on every local address.
 import { createSocket } from 'node:dgram'
 import { Resolver } from 'node:dns/promises'
 import { createServer, type Server } from 'node:net'
