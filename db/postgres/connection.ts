@@ -186,7 +186,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
 }
 
 function silent(ms: number): Error {
-  return Object.assign(new Error(`PostgreSQL has said nothing for ${ms} ms.`), { code: 'ETIMEDOUT' })
+  return Object.assign(new Error(`PostgreSQL has not responded for ${ms} ms.`), { code: 'ETIMEDOUT' })
 }
 
 /**

@@ -334,11 +334,11 @@ const eventGuards: TestedGuard[] = [
       edit(
         socket,
         '    const subscription = new Subscription({',
-        `    this.#say({ type: 'subscribed', id, channel, cursor: this.#text(after ?? this.#tail.state.latest) })
+        `    this.#sendMessage({ type: 'subscribed', id, channel, cursor: this.#text(after ?? this.#tail.state.latest) })
     await readLogState(this.#open.db, partnerId)
     const subscription = new Subscription({`
       ),
-      edit(socket, "    this.#say({ type: 'subscribed', id, channel, cursor: subscription.cursor })\n", '')
+      edit(socket, "    this.#sendMessage({ type: 'subscribed', id, channel, cursor: subscription.cursor })\n", '')
     ],
     test: 'test/events/stream.test.ts'
   }

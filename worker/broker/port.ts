@@ -150,7 +150,7 @@ export interface ContractState {
   /** Of a multiplier: its limits as they are now; absent where the broker does not state them, or they cannot be read. */
   limits?: ContractLimits
   /** The broker's own flag and status, from which `settled` and `status` follow; null where they cannot be read. */
-  said?: { sold: boolean | null; status: ContractState['status'] | null }
+  reported?: { sold: boolean | null; status: ContractState['status'] | null }
   /** Names of the broker's fields that were sent and could not be read. */
   unreadable?: readonly string[]
 }

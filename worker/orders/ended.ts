@@ -183,6 +183,6 @@ function stateOf(order: LeasedOrder, row: Evidence): ContractState | undefined {
     sellable: false,
     shortcode: row.shortcode,
     // The list has no status: the amounts alone are checked.
-    said: { sold: true, status: null }
+    reported: { sold: true, status: null }
   }
 }

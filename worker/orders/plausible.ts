@@ -24,9 +24,9 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
   if (state.contractId !== own.broker_order_id)
     found.push(state.contractId === null ? 'its contract id is missing' : 'it is the state of another contract')
   if (!state.settled) return found
-  const { said, sellPrice } = state
-  if (said?.sold === true && said.status === 'open') found.push('it is sold and its status is open')
-  if (said?.sold === false) found.push(`its status is ${state.status} and it is not sold`)
+  const { reported, sellPrice } = state
+  if (reported?.sold === true && reported.status === 'open') found.push('it is sold and its status is open')
+  if (reported?.sold === false) found.push(`its status is ${state.status} and it is not sold`)
   const price = own.buy_price ?? state.buyPrice
   if (price === null) found.push('what it cost is not known')
   if (sellPrice === null) found.push('it is over and what it paid is missing')
@@ -37,7 +37,7 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
   if (state.profit !== null && paid.minus(cost).minus(state.profit).abs().gt(CENT))
     found.push(`it cost ${price} and paid ${sellPrice}, which is no profit of ${state.profit}`)
   // Without a status the amounts alone are checked.
-  const status = said === undefined ? state.status : said.status
+  const status = reported === undefined ? state.status : reported.status
   if (status === 'cancelled' && !paid.eq(cost)) found.push(`it was cancelled and paid ${sellPrice} for ${price}`)
   found.push(
     ...(own.kind === 'BINARY'

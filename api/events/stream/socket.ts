@@ -87,7 +87,7 @@ export class StreamSocket implements TickOutlet {
     this.holder = holder
     ws.on('message', (data, isBinary) => this.#receive(data as Buffer, isBinary))
     ws.on('error', () => {})
-    this.#say({
+    this.#sendMessage({
       type: 'hello',
       connectionId: randomBytes(8).toString('hex'),
       heartbeatSeconds: HEARTBEAT_SECONDS,
@@ -145,7 +145,7 @@ export class StreamSocket implements TickOutlet {
     this.#beatAt = now
     // A socket that does not take what it has gets no more.
     if (this.#ws.bufferedAmount >= FULL_BYTES) return
-    this.#say({
+    this.#sendMessage({
       type: 'heartbeat',
       at: new Date().toISOString(),
       subscriptions: [...this.#subscriptions].map(([id, { cursor }]) => ({ id, cursor })),
@@ -155,7 +155,7 @@ export class StreamSocket implements TickOutlet {
 
   /** Notifies the client that the service stops, and closes. */
   stop(reconnectAfterMs: number): void {
-    this.#say({ type: 'closing', reason: 'the service restarts', reconnectAfterMs })
+    this.#sendMessage({ type: 'closing', reason: 'the service restarts', reconnectAfterMs })
     this.close(1012, 'the service restarts')
   }
 
@@ -192,13 +192,13 @@ export class StreamSocket implements TickOutlet {
     for (const resolve of waiting) resolve()
   }
 
-  #say(message: object): void {
+  #sendMessage(message: object): void {
     this.send(JSON.stringify(message))
   }
 
   #fail(id: string, error: ErrorName, message: string, state?: LogState): void {
     const kept = state && { oldest: this.#text(state.oldest), latest: this.#text(state.latest) }
-    this.#say({ type: 'error', id, error, message, ...kept })
+    this.#sendMessage({ type: 'error', id, error, message, ...kept })
   }
 
   #text(point: LogState['latest']): string {
@@ -226,7 +226,7 @@ export class StreamSocket implements TickOutlet {
     const schema = schemaOf(message)
     const [wrong] = schema ? violations(schema, message) : [{ path: '/channel', message: 'must be events or ticks' }]
     if (wrong) this.#fail(id, 'VALIDATION_FAILED', `${wrong.path} ${wrong.message}`)
-    else if (type === 'ping') this.#say({ type: 'pong', id })
+    else if (type === 'ping') this.#sendMessage({ type: 'pong', id })
     else if (type === 'unsubscribe') this.#unsubscribe(id)
     else if (this.#coming.has(id) || this.#subscriptions.has(id) || this.#tickSubscriptions.has(id))
       this.#fail(id, 'CONFLICT', `The id ${id} is in use on this socket.`)
@@ -264,7 +264,7 @@ export class StreamSocket implements TickOutlet {
     else {
       this.#tickSubscriptions.set(id, { assets: new Set(assets), unknown: new Set() })
       this.#subscribed = true
-      this.#say({ type: 'subscribed', id, channel })
+      this.#sendMessage({ type: 'subscribed', id, channel })
       this.#wantTicks()
     }
   }
@@ -333,7 +333,7 @@ export class StreamSocket implements TickOutlet {
     this.#subscriptions.set(id, subscription)
     this.#subscribed = true
     // From here on the subscription sends everything after its position.
-    this.#say({ type: 'subscribed', id, channel, cursor: subscription.cursor })
+    this.#sendMessage({ type: 'subscribed', id, channel, cursor: subscription.cursor })
     subscription.start()
   }
 }

@@ -132,7 +132,9 @@ function readState(body: Body, pipSizeOf: PipSizeOf): ContractState {
     currentSpot: price('current_spot')
   })
   // In this dialect the flag or a final status means that a contract is over: one without the other is no contradiction.
-  return state.settled && state.said?.sold === false ? { ...state, said: { ...state.said, sold: null } } : state
+  return state.settled && state.reported?.sold === false
+    ? { ...state, reported: { ...state.reported, sold: null } }
+    : state
 }
 
 /** A price with the decimals it is printed with: whether the broker keeps last zeros is not known. */

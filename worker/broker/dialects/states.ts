@@ -24,7 +24,7 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
     contractId: fields.id('contract_id'),
     status: statusOf({ settled, status, sellPrice, expired: fields.flag('is_expired') }),
     settled,
-    said: { sold, status },
+    reported: { sold, status },
     buyPrice: fields.amount('buy_price'),
     payout: fields.amount('payout'),
     bidPrice: fields.amount('bid_price'),

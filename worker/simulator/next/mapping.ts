@@ -42,7 +42,7 @@ function readTerms({ underlying_symbol: symbol, ...rest }: FrameBody): FrameBody
 
 const presenters: Record<string, (body: never) => unknown> = {
   proposal: (body: FrameBody) => without(body, 'display_value'),
-  proposal_open_contract: sayContract,
+  proposal_open_contract: toNextContract,
   portfolio: ({ contracts }: { contracts: FrameBody[] }) => ({
     contracts: contracts.map(row => underlying(row, 'app_id'))
   }),
@@ -50,7 +50,7 @@ const presenters: Record<string, (body: never) => unknown> = {
     ...body,
     transactions: body.transactions.map(row => ({
       ...without(row, 'app_id'),
-      action_type: sayAction(row.action_type)
+      action_type: toNextAction(row.action_type)
     }))
   }),
   profit_table: (body: { transactions: FrameBody[] }) => ({
@@ -59,7 +59,7 @@ const presenters: Record<string, (body: never) => unknown> = {
   }),
   transaction: (body: FrameBody) => ({
     ...(body.symbol === undefined ? body : underlying(body, 'barrier', 'display_name')),
-    ...(body.action === undefined ? {} : { action: sayAction(body.action) })
+    ...(body.action === undefined ? {} : { action: toNextAction(body.action) })
   }),
   active_symbols: (rows: FrameBody[]) =>
     rows.map(row => ({
@@ -94,26 +94,26 @@ const presenters: Record<string, (body: never) => unknown> = {
 }
 
 /** A contract: its prices as printed, its money as text with the currency's decimals. */
-function sayContract(body: FrameBody): FrameBody {
+function toNextContract(body: FrameBody): FrameBody {
   // There is no such contract.
   if (body.contract_id === undefined) return body
-  const said: FrameBody = { underlying_symbol: body.underlying }
+  const mapped: FrameBody = { underlying_symbol: body.underlying }
   const digits = digitsOf(String(body.currency))
   for (const [field, value] of Object.entries(body)) {
     if (left.has(field) || field.startsWith('sell_spot') || isDisplayed.test(field)) continue
-    said[field] = money.has(field) && typeof value === 'number' ? value.toFixed(digits) : value
+    mapped[field] = money.has(field) && typeof value === 'number' ? value.toFixed(digits) : value
   }
   const print = (field: string) => body[`${field}_display_value`] ?? null
   if (body.entry_tick !== undefined) {
-    said.entry_spot = print('entry_tick')
-    said.entry_spot_time = body.entry_tick_time
+    mapped.entry_spot = print('entry_tick')
+    mapped.entry_spot_time = body.entry_tick_time
   }
   if (body.exit_tick !== undefined) {
-    said.exit_spot = print('exit_tick')
-    said.exit_spot_time = body.exit_tick_time
+    mapped.exit_spot = print('exit_tick')
+    mapped.exit_spot_time = body.exit_tick_time
   }
-  said.current_spot = print('current_spot')
-  return said
+  mapped.current_spot = print('current_spot')
+  return mapped
 }
 
 const left = new Set(
@@ -133,6 +133,6 @@ function without(body: FrameBody, ...fields: string[]): FrameBody {
 }
 
 /** Play money is a deposit like any other. */
-function sayAction(action: unknown): unknown {
+function toNextAction(action: unknown): unknown {
   return action === 'virtual_credit' ? 'deposit' : action
 }

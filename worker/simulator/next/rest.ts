@@ -168,7 +168,7 @@ const routes: Record<string, (rest: RestServices, requested: RestRequest) => Res
   [`GET ${ROOT}/accounts`]: (rest, { grant }) => ({ data: accountsOf(rest, grant).map(presentAccount) }),
   [`POST ${ROOT}/accounts`]: (rest, { grant, body }) => {
     if (!isAccount(body))
-      throw new SimulatedRestError(400, 'ValidationError', 'The account asked for is none that can be opened.')
+      throw new SimulatedRestError(400, 'ValidationError', 'The requested account cannot be opened.')
     const kind = (body as { account_type: string }).account_type
     const known = accountsOf(rest, grant).find(account => kindOf(account) === kind)
     if (known) return { data: presentAccount(known) }
