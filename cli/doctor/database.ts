@@ -13,7 +13,7 @@ import { type Db, openDatabase, wasCanceled } from '../../db/postgres/connection
 import { readDurability } from '../../db/postgres/durability.ts'
 import { isCopy } from '../../db/postgres/lineage.ts'
 import { migrationStatus, UTF8 } from '../../db/postgres/migrations.ts'
-import { placeOf, reachDatabase } from '../../db/postgres/reach.ts'
+import { placeOf, type Reached, reachDatabase } from '../../db/postgres/reach.ts'
 import { findWithheld } from '../../db/postgres/roles.ts'
 import { findWrongTraderDays, type WrongDay } from '../../db/traders/days.ts'
 import { type Config, ConfigError } from '../../schemas/config/config.ts'
@@ -47,52 +47,19 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
   const found: Finding[] = []
   try {
     const requestedAt = Date.now()
-    const { majorVersion, now, encoding, readOnly, unfit, unlimited } = await reachDatabase(place.url)
-    const skewMs = Math.abs(now.getTime() - (requestedAt + Date.now()) / 2)
-    found.push(checkVersion(majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'), checkSkew(skewMs))
-    if (encoding !== UTF8)
-      found.push(
-        fail(
-          'encoding',
-          `${encoding}: names of other letters are refused, or lengths are those of bytes`,
-          `dump it, and restore it into a database of ${UTF8}`
-        )
-      )
-    if (readOnly !== undefined)
-      found.push(fail('writes', readOnly, 'name the primary in DATABASE_URL, or reset that setting'))
-    for (const reason of unfit) found.push(fail('sessions', reason, 'no process of ours starts before that'))
-    if (unlimited)
-      found.push(
-        warn(
-          'sessions',
-          'a pooler drops the time limits of our sessions: one that is stuck holds others up for ever',
-          'set lock_timeout to 10s, statement_timeout and idle_in_transaction_session_timeout to 30s for the role'
-        )
-      )
+    const reached = await reachDatabase(place.url)
+    const skewMs = Math.abs(reached.now.getTime() - (requestedAt + Date.now()) / 2)
+    found.push(
+      checkVersion(reached.majorVersion, config.databaseUrl ? placeOf(place.url) : 'embedded'),
+      checkSkew(skewMs)
+    )
+    found.push(...checkSessions(reached))
     const route = await checkRoute(place.url)
     if (route) found.push(route)
     if (route?.status === 'fail') return found
-    const { applied, pending, newer, elsewhere } = await migrationStatus(db)
-    if (elsewhere !== undefined)
-      return [
-        ...found,
-        fail(
-          'migrations',
-          `the tables are in the schema ${elsewhere}, which the search_path of this role leaves out`,
-          'add it by `alter role … set search_path`, or of the database'
-        )
-      ]
-    if (pending.length > 0)
-      return [...found, fail('migrations', `${pending.length} are missing`, 'run `operator db migrate`')]
-    found.push(
-      newer.length > 0
-        ? warn(
-            'migrations',
-            `${newer.length} are of a newer version than this one`,
-            'end the upgrade: start all of the newer version'
-          )
-        : ok('migrations', `${applied.length} applied, none missing`)
-    )
+    const migrations = await checkMigrations(db)
+    found.push(migrations)
+    if (migrations.status === 'fail') return found
     found.push(...(await checkOrigin(db)), await checkRole(db), ...(await checkKeys(db, config)))
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))
@@ -118,6 +85,50 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     await db.destroy()
     await place.stop()
   }
+}
+
+/** What a connection shows of the server: whether our sessions can work with it. */
+function checkSessions({ encoding, readOnly, unfit, unlimited }: Reached): Finding[] {
+  const found: Finding[] = []
+  if (encoding !== UTF8)
+    found.push(
+      fail(
+        'encoding',
+        `${encoding}: names of other letters are refused, or lengths are those of bytes`,
+        `dump it, and restore it into a database of ${UTF8}`
+      )
+    )
+  if (readOnly !== undefined)
+    found.push(fail('writes', readOnly, 'name the primary in DATABASE_URL, or reset that setting'))
+  for (const reason of unfit) found.push(fail('sessions', reason, 'no process of ours starts before that'))
+  if (unlimited)
+    found.push(
+      warn(
+        'sessions',
+        'a pooler drops the time limits of our sessions: one that is stuck holds others up for ever',
+        'set lock_timeout to 10s, statement_timeout and idle_in_transaction_session_timeout to 30s for the role'
+      )
+    )
+  return found
+}
+
+/** Whether the schema is the one of this version; nothing more can be checked where it is not. */
+async function checkMigrations(db: Db): Promise<Finding> {
+  const { applied, pending, newer, elsewhere } = await migrationStatus(db)
+  if (elsewhere !== undefined)
+    return fail(
+      'migrations',
+      `the tables are in the schema ${elsewhere}, which the search_path of this role leaves out`,
+      'add it by `alter role … set search_path`, or of the database'
+    )
+  if (pending.length > 0) return fail('migrations', `${pending.length} are missing`, 'run `operator db migrate`')
+  return newer.length > 0
+    ? warn(
+        'migrations',
+        `${newer.length} are of a newer version than this one`,
+        'end the upgrade: start all of the newer version'
+      )
+    : ok('migrations', `${applied.length} applied, none missing`)
 }
 
 function checkVersion(version: number, place: string): Finding {

@@ -4,7 +4,7 @@ import pg from 'pg'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { DEPENDABLE, DEPENDED_ON, LOCK_LIMIT, sessionAt } from './connection.ts'
 
-interface Reached {
+export interface Reached {
   /** For example 18. */
   majorVersion: number
   /** What the database takes for now. */

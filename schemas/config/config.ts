@@ -244,28 +244,7 @@ let lastRules: { names: string; schema: Schema } | undefined
 
 /** The configuration in `env`. An empty value counts as unset. Throws ConfigError naming the variable. */
 export function readConfig(env: NodeJS.ProcessEnv): Config {
-  const given: Environment = {}
-  for (const name of Object.keys(environment.properties)) if (env[name]) given[name] = env[name]
-  let e: Environment
-  try {
-    e = { ...defaults, ...check<Environment>(rulesOf(given), given, '', { coerce: true }) }
-  } catch (error) {
-    if (!(error instanceof ApiError)) throw error
-    const lines = (error.extras.details ?? []).map(({ path, message }) => {
-      const name = path.slice(1)
-      const secret = /KEY|URL/.test(name)
-      const value = given[name]
-      const rule = environment.properties[name as keyof typeof environment.properties]?.description
-      return `${name} ${message}${value !== undefined && !secret ? `, not '${value}'` : ''}${rule ? ` (${rule})` : ''}`
-    })
-    throw new ConfigError(lines.join('; '))
-  }
-  for (const [name, other] of needed)
-    if (given[name] !== undefined && given[other] === undefined)
-      throw new ConfigError(`${name} needs ${other} as well (${environment.properties[other].description})`)
-  for (const name of addresses)
-    if (given[name] !== undefined && !URL.canParse(String(given[name])))
-      throw new ConfigError(`${name} is no address (${environment.properties[name].description})`)
+  const e = readValues(env)
   const str = (name: string) => e[name] as string | undefined
   const num = (name: string) => e[name] as number
   const host = str('HOST') as string
@@ -337,6 +316,33 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
     logLevel: str('LOG_LEVEL') as string,
     misspelt: findMisspelt(env)
   }
+}
+
+/** The values of all settings, with defaults, each checked by itself and with those that it needs. Throws ConfigError. */
+function readValues(env: NodeJS.ProcessEnv): Environment {
+  const given: Environment = {}
+  for (const name of Object.keys(environment.properties)) if (env[name]) given[name] = env[name]
+  let values: Environment
+  try {
+    values = { ...defaults, ...check<Environment>(rulesOf(given), given, '', { coerce: true }) }
+  } catch (error) {
+    if (!(error instanceof ApiError)) throw error
+    const lines = (error.extras.details ?? []).map(({ path, message }) => {
+      const name = path.slice(1)
+      const secret = /KEY|URL/.test(name)
+      const value = given[name]
+      const rule = environment.properties[name as keyof typeof environment.properties]?.description
+      return `${name} ${message}${value !== undefined && !secret ? `, not '${value}'` : ''}${rule ? ` (${rule})` : ''}`
+    })
+    throw new ConfigError(lines.join('; '))
+  }
+  for (const [name, other] of needed)
+    if (given[name] !== undefined && given[other] === undefined)
+      throw new ConfigError(`${name} needs ${other} as well (${environment.properties[other].description})`)
+  for (const name of addresses)
+    if (given[name] !== undefined && !URL.canParse(String(given[name])))
+      throw new ConfigError(`${name} is no address (${environment.properties[name].description})`)
+  return values
 }
 
 // Shorter names are common in the environments of other programs, and many words are a letter or two away from them.
