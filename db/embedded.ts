@@ -62,9 +62,9 @@ export async function startEmbedded(options: EmbeddedOptions): Promise<Embedded>
 
 /** The URL of the PostgreSQL now running from a data directory, or undefined; tried by really connecting. */
 export async function runningEmbedded(dataDir: string): Promise<string | undefined> {
-  const standing = await readStanding(resolve(dataDir))
-  if (!standing) return undefined
-  return (await accepts(standing.url)) ? standing.url : undefined
+  const facts = await readServerFacts(resolve(dataDir))
+  if (!facts) return undefined
+  return (await accepts(facts.url)) ? facts.url : undefined
 }
 
 /**
@@ -84,17 +84,17 @@ export async function removeEmbedded(dataDir: string): Promise<boolean> {
 }
 
 async function attach(dataDir: string): Promise<Embedded | undefined> {
-  const standing = await readStanding(dataDir)
-  if (!standing) return undefined
-  const socket = await hold(standing)
+  const facts = await readServerFacts(dataDir)
+  if (!facts) return undefined
+  const socket = await hold(facts)
   if (!socket) return undefined
-  if (!(await accepts(standing.url))) {
+  if (!(await accepts(facts.url))) {
     socket.destroy()
     return undefined
   }
   // The connection must not keep a process alive that has nothing else to do.
   socket.unref()
-  return { url: standing.url, stop: () => release(socket) }
+  return { url: facts.url, stop: () => release(socket) }
 }
 
 /** A connection the keeper counts as a holder; undefined when no keeper, or another one, is there. */
@@ -168,9 +168,9 @@ function launchKeeper(options: KeeperOptions, log?: (message: string) => void): 
   })
 }
 
-async function readStanding(dataDir: string): Promise<ServerFacts | undefined> {
+async function readServerFacts(dataDir: string): Promise<ServerFacts | undefined> {
   try {
-    return JSON.parse(await readFile(filesIn(dataDir).standing, 'utf8')) as ServerFacts
+    return JSON.parse(await readFile(filesIn(dataDir).facts, 'utf8')) as ServerFacts
   } catch (error) {
     if ((error as NodeJS.ErrnoException).code === 'ENOENT') return undefined
     throw new Error(`Cannot read how to reach the PostgreSQL in ${dataDir}: it belongs to another user.`, {

@@ -2,11 +2,11 @@
 
 import { listPayouts, type PayoutRecord } from '../../db/money/payouts.ts'
 import {
-  type LedgerStanding,
+  type LedgerSummary,
   listWalletLines,
-  type PayoutStanding,
+  type PayoutTotal,
   readLedger,
-  readPayoutStandings,
+  readPayoutTotals,
   type WalletLine
 } from '../../db/platform/console.ts'
 import { check } from '../../schemas/checks/validator.ts'
@@ -23,9 +23,9 @@ const LISTED_ENDED = 20
 
 interface MoneyData {
   payouts: PayoutRecord[]
-  standings: PayoutStanding[]
+  totals: PayoutTotal[]
   wallets: WalletLine[]
-  ledger: LedgerStanding
+  ledger: LedgerSummary
 }
 
 const payoutColumns: Column<PayoutRecord>[] = [
@@ -72,18 +72,18 @@ export const money: View<MoneyData> = {
     }
     return {
       payouts,
-      standings: await readPayoutStandings(trx),
+      totals: await readPayoutTotals(trx),
       wallets: await listWalletLines(trx, LISTED),
       ledger: await readLedger(trx)
     }
   },
 
-  draw({ payouts, standings, wallets, ledger }, _place, size) {
+  draw({ payouts, totals, wallets, ledger }, _place, size) {
     const width = size.columns - MARK
     const inset = (text: string) => ({ text: ' '.repeat(MARK) + text })
     const paying = listing(payoutColumns, payouts, ({ payoutId }) => payoutId, width)
     const holding = columns(walletColumns, wallets, width)
-    const due = standings.map(({ status, count, amountUsd }) => `${count} ${status} ${usd(amountUsd)} USD`)
+    const due = totals.map(({ status, count, amountUsd }) => `${count} ${status} ${usd(amountUsd)} USD`)
     const held = `${ledger.wallets} ${ledger.wallets === 1 ? 'wallet holds' : 'wallets hold'} ${usd(ledger.heldUsd)} USD`
     const below = ledger.negativeWallets > 0 ? `, ${ledger.negativeWallets} below zero` : ''
     return {

@@ -1,22 +1,22 @@
 // 1 Overview: how the service is doing at a glance, the last half hour minute by minute.
 import {
-  type LedgerStanding,
+  type LedgerSummary,
   type Minute,
-  type PhaseStanding,
+  type PhaseCount,
   readLedger,
   readMinutes,
-  readStandings
+  readPhaseCounts
 } from '../../db/platform/console.ts'
 import { type Halt, listHalts } from '../../db/platform/halts.ts'
-import { type QueueStanding, queueStandings } from '../../db/platform/queue-depths.ts'
+import { type QueueDepth, readQueueDepths } from '../../db/platform/queue-depths.ts'
 import { age, cut, fit, sparkline, type Tone, tones, usd, wrap } from './text.ts'
 import type { View } from './view.ts'
 
 interface Overview {
   minutes: Minute[]
-  standings: PhaseStanding[]
-  queues: QueueStanding[]
-  ledger: LedgerStanding
+  phases: PhaseCount[]
+  queues: QueueDepth[]
+  ledger: LedgerSummary
   halts: Halt[]
 }
 
@@ -33,17 +33,17 @@ export const overview: View<Overview> = {
     const now = thisMinute()
     return {
       minutes: [...known.values()].filter(({ at }) => at > now - WINDOW_MINUTES * 60).sort((a, b) => a.at - b.at),
-      standings: await readStandings(trx),
-      queues: await queueStandings(trx),
+      phases: await readPhaseCounts(trx),
+      queues: await readQueueDepths(trx),
       ledger: await readLedger(trx),
       halts: await listHalts(trx)
     }
   },
 
-  draw({ minutes, standings, queues, ledger, halts }, _place, { columns }) {
+  draw({ minutes, phases, queues, ledger, halts }, _place, { columns }) {
     const series = everyMinute(minutes)
     const latest = series.at(-2) ?? series.at(-1)
-    const of = (phase: string) => standings.find(standing => standing.phase === phase)
+    const of = (phase: string) => phases.find(each => each.phase === phase)
     const [queued, sending, review, open] = ['queued', 'sending', 'review', 'open'].map(of)
     const inDoubt = (sending?.count ?? 0) + (review?.count ?? 0)
     const oldest = Math.max(sending?.oldestSeconds ?? 0, review?.oldestSeconds ?? 0)
@@ -157,9 +157,9 @@ function placingTexts(halts: Halt[], width: number): string[] {
   return [`HALTED for ${first.scope}`, first.subject, ...wrap(reason, width, REASON_LINES)]
 }
 
-function withAge(standing: PhaseStanding | undefined): string {
-  if (!standing || standing.count === 0) return '0'
-  return `${standing.count}, the oldest for ${age(standing.oldestSeconds)}`
+function withAge(orders: PhaseCount | undefined): string {
+  if (!orders || orders.count === 0) return '0'
+  return `${orders.count}, the oldest for ${age(orders.oldestSeconds)}`
 }
 
 function doubtText(count: number, oldestSeconds: number, reviews: number): string {
@@ -168,7 +168,7 @@ function doubtText(count: number, oldestSeconds: number, reviews: number): strin
   return `${count}, the oldest for ${age(oldestSeconds)}${decisions}`
 }
 
-function busiest(queues: QueueStanding[]): string {
+function busiest(queues: QueueDepth[]): string {
   return queues
     .toSorted((a, b) => b.waiting + b.active - (a.waiting + a.active))
     .map(

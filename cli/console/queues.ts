@@ -1,12 +1,12 @@
 // 5 Queues: what waits for the workers, what they work on, and what they gave up.
 import { countFailedJobs } from '../../db/platform/console.ts'
-import { type QueueStanding, queueStandings } from '../../db/platform/queue-depths.ts'
+import { type QueueDepth, readQueueDepths } from '../../db/platform/queue-depths.ts'
 import type { QueueName } from '../../schemas/jobs.ts'
 import { retry } from '../platform/queues.ts'
 import { age, type Column, columns, tones } from './text.ts'
 import { MARK, type View } from './view.ts'
 
-interface QueueLine extends QueueStanding {
+interface QueueLine extends QueueDepth {
   failed: number
 }
 
@@ -40,7 +40,7 @@ export const queues: View<QueueLine[]> = {
 
   async read(trx) {
     const failed = await countFailedJobs(trx)
-    return (await queueStandings(trx)).map(standing => ({ ...standing, failed: failed.get(standing.queue) ?? 0 }))
+    return (await readQueueDepths(trx)).map(depth => ({ ...depth, failed: failed.get(depth.queue) ?? 0 }))
   },
 
   draw(data, _place, size) {

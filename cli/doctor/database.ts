@@ -6,7 +6,7 @@ import { listAppRefusals } from '../../db/platform/app-refusals.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/platform/crypto.ts'
 import { listHalts } from '../../db/platform/halts.ts'
 import { listProcesses } from '../../db/platform/processes.ts'
-import { declaredQueues, queueStandings } from '../../db/platform/queue-depths.ts'
+import { declaredQueues, readQueueDepths } from '../../db/platform/queue-depths.ts'
 import { locateDatabase, OLDEST_VERSION } from '../../db/platform/store.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
 import { type Db, openDatabase, wasCanceled } from '../../db/postgres/connection.ts'
@@ -233,9 +233,9 @@ async function checkQueues(db: Db): Promise<Finding[]> {
   const missing = names.filter(name => !declared.has(name))
   if (missing.length > 0)
     return [fail('queues', `not declared in the database: ${missing.join(', ')}`, 'run `operator db migrate`')]
-  const standings = await queueStandings(db)
-  const dead = standings.filter(({ deadLetters }) => deadLetters > 0)
-  const late = standings.filter(({ oldestWaitingSeconds }) => (oldestWaitingSeconds ?? 0) > WAITING_WARN_SECONDS)
+  const depths = await readQueueDepths(db)
+  const dead = depths.filter(({ deadLetters }) => deadLetters > 0)
+  const late = depths.filter(({ oldestWaitingSeconds }) => (oldestWaitingSeconds ?? 0) > WAITING_WARN_SECONDS)
   const found: Finding[] = []
   if (late.length > 0) {
     const waits = late.map(({ queue, oldestWaitingSeconds }) => `${queue} for ${oldestWaitingSeconds} s`).join(', ')
@@ -245,7 +245,7 @@ async function checkQueues(db: Db): Promise<Finding[]> {
     const counts = dead.map(({ queue, deadLetters }) => `${deadLetters} in ${queue}`).join(', ')
     found.push(warn('queues', `failed for good: ${counts}`, 'see the log, then `operator queues retry QUEUE`'))
   }
-  return found.length > 0 ? found : [ok('queues', `${standings.length} declared, nothing waits for long`)]
+  return found.length > 0 ? found : [ok('queues', `${depths.length} declared, nothing waits for long`)]
 }
 
 /** Which of our processes run, by their heartbeats. */

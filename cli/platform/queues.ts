@@ -1,7 +1,7 @@
 // operator queues: how much work waits, and dead letters put back to work.
 import type { Command } from 'commander'
 import { recordAudit } from '../../db/platform/audit.ts'
-import { queueStandings, retryDeadLetters } from '../../db/platform/queue-depths.ts'
+import { readQueueDepths, retryDeadLetters } from '../../db/platform/queue-depths.ts'
 import { QueueRef } from '../../schemas/commands/operator.ts'
 import type { QueueName } from '../../schemas/jobs.ts'
 import { type Opened, withStore } from '../terminal/context.ts'
@@ -14,7 +14,7 @@ export function addQueues(program: Command): void {
   watchable(queues.command('status'))
     .description('Show for each queue what waits, what is being worked on and what has failed for good')
     .addHelpText('after', examples('queues status', 'queues status --json'))
-    .action(withStore(async ({ db }) => ({ data: await queueStandings(db) })))
+    .action(withStore(async ({ db }) => ({ data: await readQueueDepths(db) })))
 
   queues
     .command('retry <queue>')

@@ -54,7 +54,7 @@ async function keep(): Promise<void> {
     process.on('SIGTERM', () => void leave())
     door.listen(0, '127.0.0.1')
     await once(door, 'listening')
-    await writeStanding()
+    await writeServerFacts()
   } catch (error) {
     say({ error: error instanceof Error ? error.message : String(error) })
     return leave()
@@ -83,7 +83,7 @@ async function revive(): Promise<void> {
     if (often) return await leave()
     await stat(join(cluster.dir, 'PG_VERSION'))
     await serve(server.port)
-    await writeStanding()
+    await writeServerFacts()
   } catch {
     await leave() // The data are gone, or the server does not start; see postgres.log.
   }
@@ -125,21 +125,21 @@ async function leave(): Promise<void> {
   if (leaving) return
   leaving = true
   door.close()
-  await rm(files.standing, { force: true })
+  await rm(files.facts, { force: true })
   if (server) await stopServer(server.process)
   await unlock()
   process.exit(0)
 }
 
-async function writeStanding(): Promise<void> {
-  const standing: ServerFacts = {
+async function writeServerFacts(): Promise<void> {
+  const facts: ServerFacts = {
     url: server.url,
     port: server.port,
     controlPort: (door.address() as AddressInfo).port,
     token
   }
-  await writeFile(`${files.standing}.new`, JSON.stringify(standing), { mode: 0o600 })
-  await rename(`${files.standing}.new`, files.standing)
+  await writeFile(`${files.facts}.new`, JSON.stringify(facts), { mode: 0o600 })
+  await rename(`${files.facts}.new`, files.facts)
   await writeFile(files.port, String(server.port))
 }
 

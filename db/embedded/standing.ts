@@ -22,7 +22,7 @@ export function filesIn(dataDir: string) {
     /** The cluster itself, or a link to it where the server's user cannot reach this directory. */
     cluster: join(dataDir, 'postgres'),
     lock: join(dataDir, 'postgres.lock'),
-    standing: join(dataDir, 'postgres.json'),
+    facts: join(dataDir, 'postgres.json'),
     port: join(dataDir, 'postgres.port'),
     log: join(dataDir, 'postgres.log')
   }

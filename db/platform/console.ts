@@ -53,19 +53,19 @@ export async function readMinutes(db: Db, minutes: number): Promise<Minute[]> {
 }
 
 /** How many orders are in a phase that has not ended, and how old the oldest is. */
-export interface PhaseStanding {
+export interface PhaseCount {
   phase: Phase
   count: number
   oldestSeconds: number | null
 }
 
 /** Queued, sending, review and open orders; one partial index each. */
-export async function readStandings(db: Db): Promise<PhaseStanding[]> {
+export async function readPhaseCounts(db: Db): Promise<PhaseCount[]> {
   const one = (phase: Phase, since: string) =>
     `select '${phase}' as phase, count(*) as count,
             extract(epoch from clock_timestamp() - min(${since}))::float8 as "oldestSeconds"
        from orders where phase = '${phase}'`
-  return rows<PhaseStanding>(
+  return rows<PhaseCount>(
     db,
     [
       one('queued', 'queued_at'),
@@ -76,7 +76,7 @@ export async function readStandings(db: Db): Promise<PhaseStanding[]> {
   )
 }
 
-export interface LedgerStanding {
+export interface LedgerSummary {
   wallets: number
   /** What the wallets hold together. */
   heldUsd: string
@@ -86,8 +86,8 @@ export interface LedgerStanding {
 }
 
 /** The ledger at a glance; proving it is `operator ledger verify`. */
-export async function readLedger(db: Db): Promise<LedgerStanding> {
-  const [standing] = await rows<LedgerStanding>(
+export async function readLedger(db: Db): Promise<LedgerSummary> {
+  const [summary] = await rows<LedgerSummary>(
     db,
     `select count(*) filter (where kind = 'wallet' and not test) as wallets,
             coalesce(sum(balance) filter (where kind = 'wallet' and not test), 0)::text as "heldUsd",
@@ -95,7 +95,7 @@ export async function readLedger(db: Db): Promise<LedgerStanding> {
             coalesce(sum(balance), 0)::text as "driftUsd"
        from ledger_accounts`
   )
-  return standing as LedgerStanding
+  return summary as LedgerSummary
 }
 
 export interface PartnerLine {
@@ -268,15 +268,15 @@ export async function listWalletLines(db: Db, limit: number): Promise<WalletLine
   )
 }
 
-export interface PayoutStanding {
+export interface PayoutTotal {
   status: string
   count: number
   amountUsd: string
 }
 
 /** Payouts that still need something done, by status: how many and how much together. */
-export async function readPayoutStandings(db: Db): Promise<PayoutStanding[]> {
-  return rows<PayoutStanding>(
+export async function readPayoutTotals(db: Db): Promise<PayoutTotal[]> {
+  return rows<PayoutTotal>(
     db,
     `select status, count(*) as count, sum(amount)::text as "amountUsd" from payouts
       where status in ('REQUESTED', 'APPROVED') and partner_id not in (select id from partners where test_of is not null)

@@ -3,7 +3,7 @@ import type { RedriveOptions } from 'pg-boss'
 import { deadLetterOf, type QueueName, queues } from '../../schemas/jobs.ts'
 import { type Db, DEPENDABLE, rows, sessionAt } from '../postgres/connection.ts'
 
-export interface QueueStanding {
+export interface QueueDepth {
   queue: QueueName
   /** Ready to be taken, and put off to a later time. */
   waiting: number
@@ -26,7 +26,7 @@ interface CountRow {
 }
 
 /** Every queue of ours, in the order of their declaration. */
-export async function queueStandings(db: Db): Promise<QueueStanding[]> {
+export async function readQueueDepths(db: Db): Promise<QueueDepth[]> {
   const counted = await rows<CountRow>(
     db,
     `select name,

@@ -5,7 +5,7 @@ import { type Db, rows } from '../postgres/connection.ts'
 import { readShortly } from './console.ts'
 import { listHalts } from './halts.ts'
 import { listProcesses, type RunningProcess } from './processes.ts'
-import { queueStandings } from './queue-depths.ts'
+import { readQueueDepths } from './queue-depths.ts'
 
 const MINUTES = 5
 const COUNTED_ORDERS = 5000
@@ -60,9 +60,9 @@ export function unreachableStatus(): Status {
 }
 
 async function readQueue(db: Db): Promise<Status['queue']> {
-  const standings = await queueStandings(db)
-  const waiting = standings.reduce((sum, each) => sum + each.waiting, 0)
-  const oldest = Math.max(...standings.map(({ oldestWaitingSeconds }) => oldestWaitingSeconds ?? 0))
+  const depths = await readQueueDepths(db)
+  const waiting = depths.reduce((sum, each) => sum + each.waiting, 0)
+  const oldest = Math.max(...depths.map(({ oldestWaitingSeconds }) => oldestWaitingSeconds ?? 0))
   return { state: oldest > LATE_SECONDS ? 'DEGRADED' : 'OK', waiting, oldestSeconds: waiting === 0 ? null : oldest }
 }
 

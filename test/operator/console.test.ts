@@ -21,8 +21,8 @@ import {
   listWalletLines,
   readLedger,
   readMinutes,
-  readShortly,
-  readStandings
+  readPhaseCounts,
+  readShortly
 } from '../../db/platform/console.ts'
 import type { Halt } from '../../db/platform/halts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -149,8 +149,8 @@ reading('counts the orders of the last minutes, and no older ones', async () => 
 })
 
 reading('counts orders by phase, with the age of the oldest', async () => {
-  const standings = await readStandings(db)
-  const of = (phase: string) => standings.find(standing => standing.phase === phase)
+  const phases = await readPhaseCounts(db)
+  const of = (phase: string) => phases.find(each => each.phase === phase)
   assert.equal(
     ['queued', 'sending', 'review', 'open'].map(phase => of(phase)?.count),
     [0, 1, 1, 1]
@@ -251,7 +251,7 @@ narrow('keeps the id of a halted partner whole, on a line of its own', () => {
     haltedAt: new Date()
   }
   const ledger = { wallets: 0, heldUsd: '0', negativeWallets: 0, driftUsd: '0' }
-  const read = { minutes: [], standings: [], queues: [], ledger, halts: [halt as Halt] }
+  const read = { minutes: [], phases: [], queues: [], ledger, halts: [halt as Halt] }
   for (const columns of [50, 64, 80, 200]) {
     const { lines } = overview.draw(read, { filter: '', search: '' }, { columns, rows: 24 })
     const texts = lines.map(({ text }) => stripVTControlCharacters(text))
