@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { openStore } from '../db/platform/store.ts'
 import { Nothing } from '../schemas/commands/operator.ts'
-import { bare, type Context } from './terminal/context.ts'
+import { type Context, withoutStore } from './terminal/context.ts'
 import { examples } from './terminal/examples.ts'
 import { CommandRefusal } from './terminal/refusals.ts'
 
@@ -11,7 +11,7 @@ export function addConsole(program: Command): void {
     .command('console')
     .description('Look at orders, partners, queues and money in a full-screen view; every change requires confirmation')
     .addHelpText('after', examples('console'))
-    .action(bare(watch, { input: Nothing, acts: true }))
+    .action(withoutStore(watch, { input: Nothing, acts: true }))
 }
 
 async function watch(context: Context): Promise<undefined> {

@@ -15,7 +15,7 @@ import { curlOf, type Demo, openDemo, placeDemoOrder } from './run/demo.ts'
 import { doctorLine, operatorLines, readEnvFile, settingsToRepeat, workerLine } from './run/others.ts'
 import { openPrinter, type Printer } from './run/output.ts'
 import { choosePort } from './run/port.ts'
-import { bare, type Context } from './terminal/context.ts'
+import { type Context, withoutStore } from './terminal/context.ts'
 import { examples } from './terminal/examples.ts'
 import { lines, print } from './terminal/output.ts'
 import { CommandRefusal } from './terminal/refusals.ts'
@@ -29,7 +29,7 @@ export function addRun(program: Command): void {
     .option('--once', 'stop after the first order; the exit code shows whether it was placed')
     .option('--tick-ms <ms>', 'interval of the simulated ticks', '200')
     .addHelpText('after', examples('run', 'run --tick-ms 1000', 'run --once --json'))
-    .action(bare(run, { input: RunOptions }))
+    .action(withoutStore(run, { input: RunOptions }))
 }
 
 interface RunContext {

@@ -53,7 +53,7 @@ const steps: Record<string, (services: KeepingServices) => Promise<unknown>> = {
 }
 
 /** Deletes what is not kept any more, of every kind. Throws the first failure once all had their turn. */
-export async function keepHouse(services: KeepingServices): Promise<void> {
+export async function runHousekeeping(services: KeepingServices): Promise<void> {
   const failures: unknown[] = []
   for (const [kind, step] of Object.entries(steps))
     try {

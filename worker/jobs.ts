@@ -10,7 +10,7 @@ import { openAnalytics } from './analytics/adding.ts'
 import { checkAnalytics } from './analytics/checking.ts'
 import { reconcileDue } from './analytics/reconciling.ts'
 import { checkBilling } from './billing.ts'
-import { keepHouse } from './housekeeping.ts'
+import { runHousekeeping } from './housekeeping.ts'
 import { startWorkerLoops, type WorkerLoops, type WorkerParts } from './loops.ts'
 import { archiveDue } from './orders/archiving.ts'
 import { openHalts } from './orders/halts.ts'
@@ -33,7 +33,7 @@ const scheduled: Record<ClockQueue, (services: WorkerServices) => Promise<void>>
     // Each worker compares the accounts that it serves.
     bus.publish(WORK, 'orders.audit', 'due')
   },
-  housekeeping: keepHouse,
+  housekeeping: runHousekeeping,
   'trader.days': openAddingUp(),
   analytics: openAnalytics(),
   'analytics.check': checkAnalytics,

@@ -1,5 +1,5 @@
 // 3 Orders: of all partners, newest first, updated live; an opened order shows its history.
-import { LOOKED_THROUGH, listOrderLines, type OrderLine } from '../../db/platform/console.ts'
+import { listOrderLines, MOST_SEARCHED, type OrderLine } from '../../db/platform/console.ts'
 import { orderStatus } from '../../schemas/orders.ts'
 import { drawOrderHistory, type OrderWithAudit, orderColumns, readOrderWithAudit } from './order.ts'
 import { cut, tones } from './text.ts'
@@ -40,7 +40,7 @@ export const orders: View<OrdersData> = {
 }
 
 function aboutFilter({ filter, search }: { filter: string; search: string }, width: number): string {
-  const among = filter || search ? ` among the newest ${LOOKED_THROUGH}` : `, the newest ${LISTED}`
+  const among = filter || search ? ` among the newest ${MOST_SEARCHED}` : `, the newest ${LISTED}`
   const text = `${filter || 'All'} orders${search ? ` with “${search}”` : ''}${among}`
   return tones.quiet(cut(text, width))
 }

@@ -3,8 +3,8 @@
 import { join } from 'node:path'
 import type { Command } from 'commander'
 import {
-  countBesides,
   countLive,
+  countStillChanging,
   dropMonth,
   exportMonth,
   hasEvents,
@@ -115,10 +115,10 @@ async function drop({ db: short, url, actor, confirm, note }: Opened, { before, 
         throw new CommandRefusal(
           `${month} has orders whose events are still kept (EVENT_DAYS); months before it were dropped.`
         )
-      const besides = await countBesides(db, month, COUNTED)
-      if (besides > 0)
+      const changing = await countStillChanging(db, month, COUNTED)
+      if (changing > 0)
         throw new CommandRefusal(
-          `${besides} orders that are not final were bought before the last order of ${month} ended: when they end, sums would be recomputed without the orders of ${month}. Earlier months were dropped.`
+          `${changing} orders that are not final were bought before the last order of ${month} ended: when they end, sums would be recomputed without the orders of ${month}. Earlier months were dropped.`
         )
       note(`exporting ${month}`)
       const file = (ending: 'csv' | 'jsonl') => ({ format: ending, file: join(directory, `orders-${month}.${ending}`) })

@@ -8,7 +8,7 @@ import { openLog } from '../../db/platform/log.ts'
 import { openStore } from '../../db/platform/store.ts'
 import { newWebhookSecret, signedHeaders, signingKey } from '../../db/webhooks/sign.ts'
 import { Forwarding } from '../../schemas/commands/webhooks.ts'
-import { bare, type Context } from '../terminal/context.ts'
+import { type Context, withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { cleaned } from '../terminal/output.ts'
 import { listed } from './webhooks.ts'
@@ -26,7 +26,7 @@ export function addListen(program: Command): void {
     .requiredOption('--forward-to <url>', 'where to, such as http://localhost:3000/hooks')
     .option('--types <list>', 'only these types, separated by commas')
     .addHelpText('after', examples('listen --partner ptn_01jd… --forward-to http://localhost:3000/hooks'))
-    .action(bare(forward, { input: Forwarding }))
+    .action(withoutStore(forward, { input: Forwarding }))
 }
 
 /** Each event is sent once, in the order of the log; what the URL returns is shown and changes nothing. */

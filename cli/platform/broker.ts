@@ -1,7 +1,7 @@
 // operator broker: a simulated broker to develop and test against, and a check of a real one against what we assume of it.
 import type { Command } from 'commander'
 import { BrokerCheck } from '../../schemas/commands/operator.ts'
-import { bare } from '../terminal/context.ts'
+import { withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { runInPlace } from '../terminal/spawn.ts'
 
@@ -18,7 +18,7 @@ export function addBroker(program: Command): void {
     .allowUnknownOption()
     .helpOption(false)
     .action(
-      bare(async ({ env }, { options }: { options: string[] }) => {
+      withoutStore(async ({ env }, { options }: { options: string[] }) => {
         await runInPlace('worker/simulator/main.ts', options, env)
         return undefined
       })
@@ -39,7 +39,7 @@ followed to its end; accounts of real money are refused. Nothing secret is in th
 ${examples('broker check --account VRTC1234567 --dialect v3', 'broker check --account DOT1234567 --dialect next --broker-app-id app-7Q2 --json')}`
     )
     .action(
-      bare(
+      withoutStore(
         async ({ env, json, confirm }, { account, dialect, brokerAppId, readOnly }: BrokerCheck) => {
           if (!readOnly) await confirm('Buy one contract of the least stake on this demo account?')
           const given = { account, dialect, 'app-id': brokerAppId }

@@ -8,7 +8,7 @@ import { migrationStatus } from '../../db/postgres/migrations.ts'
 import { reachDatabase } from '../../db/postgres/reach.ts'
 import { grantService, roleExists } from '../../db/postgres/roles.ts'
 import { RoleRef } from '../../schemas/commands/operator.ts'
-import { bare, type Context } from '../terminal/context.ts'
+import { type Context, withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 
@@ -19,7 +19,7 @@ export function addDatabase(program: Command): void {
     .description('Bring the database to the newest schema; safe to repeat and to run twice at once')
     .addHelpText('after', examples('db migrate'))
     .action(
-      bare(
+      withoutStore(
         context =>
           withDatabase(context, async (db, url) => {
             const applied = await migrate(url)
@@ -48,7 +48,7 @@ export function addDatabase(program: Command): void {
 ${examples('db grant trading_service')}`
     )
     .action(
-      bare(
+      withoutStore(
         (context, { role }: RoleRef) =>
           withDatabase(context, async db => {
             if (!(await roleExists(db, role))) throw new CommandRefusal(`There is no role ${role}: create it first.`)
@@ -65,7 +65,7 @@ ${examples('db grant trading_service')}`
   db.command('rollback')
     .description('Not offered: prints how to restore an earlier state')
     .action(
-      bare(async () => {
+      withoutStore(async () => {
         throw new CommandRefusal(
           'Migrations go forward only: to go back, stop api and workers, restore the backup taken before the migration, and start the version that belongs to it.'
         )
@@ -76,7 +76,7 @@ ${examples('db grant trading_service')}`
     .description('List the migrations applied, missing, and of a newer version')
     .addHelpText('after', examples('db status --json'))
     .action(
-      bare(context => withDatabase(context, db => migrationStatus(db)), {
+      withoutStore(context => withDatabase(context, db => migrationStatus(db)), {
         show: ({ applied, pending, newer }) =>
           [
             ...applied.map(name => `${newer.includes(name) ? 'newer  ' : 'applied'}  ${name}`),

@@ -13,7 +13,7 @@ import { EventRef, EventsFilter, EventsTail } from '../../schemas/commands/event
 import { Nothing } from '../../schemas/commands/operator.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type EventRecord, eventTypeNames, isEventType } from '../../schemas/events.ts'
-import { bare, type Context, type Opened, withStore } from '../terminal/context.ts'
+import { type Context, type Opened, withoutStore, withStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { cleaned, type Show, table } from '../terminal/output.ts'
 import { UsageError } from '../terminal/refusals.ts'
@@ -63,7 +63,7 @@ export function addEvents(program: Command): void {
       'after',
       examples('events tail', 'events tail --partner ptn_01jd… --types order.opened,order.closed --json')
     )
-    .action(bare(tail, { input: EventsTail }))
+    .action(withoutStore(tail, { input: EventsTail }))
 
   events
     .command('new-epoch')

@@ -1,7 +1,7 @@
 // operator mcp: the API as tools for a language model, over the Model Context Protocol.
 import type { Command } from 'commander'
 import { Mcp } from '../../schemas/commands/operator.ts'
-import { bare } from '../terminal/context.ts'
+import { withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { runInPlace } from '../terminal/spawn.ts'
 
@@ -18,7 +18,7 @@ The key is read from SERVICE_KEY; what it may do is up to its scopes. The descri
 ${examples('mcp', 'mcp --url https://api.example.com --allow-orders')}`
     )
     .action(
-      bare(
+      withoutStore(
         async ({ env }, { url = '', allowOrders }: Mcp) => {
           await runInPlace('api/mcp/main.ts', [url, ...(allowOrders ? ['allow-orders'] : [])], env)
           return undefined

@@ -5,7 +5,7 @@ import type { RequestRow } from '../../db/partners/request-groups.ts'
 import { newestRequest, presentRequest, tailRequests } from '../../db/partners/requests.ts'
 import { openStore } from '../../db/platform/store.ts'
 import { RequestsTail } from '../../schemas/commands/requests.ts'
-import { bare, type Context } from '../terminal/context.ts'
+import { type Context, withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { cleaned } from '../terminal/output.ts'
 import { tailUntilInterrupted } from '../terminal/tail.ts'
@@ -25,7 +25,7 @@ export function addRequests(program: Command): void {
     .option('--partner <partnerId>', 'of one partner')
     .option('--errors', 'only those that were refused or failed')
     .addHelpText('after', examples('requests tail', 'requests tail --partner ptn_01jd… --errors --json'))
-    .action(bare(tail, { input: RequestsTail }))
+    .action(withoutStore(tail, { input: RequestsTail }))
 }
 
 /** Reads the log of all partners, or of one, from now on; ends when the process is interrupted. */

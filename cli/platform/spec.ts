@@ -1,6 +1,6 @@
 // operator spec: the machine-readable description, without a running service.
 import type { Command } from 'commander'
-import { bare } from '../terminal/context.ts'
+import { withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
 import { runInPlace } from '../terminal/spawn.ts'
 
@@ -12,7 +12,7 @@ export function addSpec(program: Command): void {
     .description('Print the OpenAPI 3.1 document, with the address in BASE_URL')
     .addHelpText('after', examples('spec print > openapi.json', 'spec print | jq .paths'))
     .action(
-      bare(async ({ env }) => {
+      withoutStore(async ({ env }) => {
         await runInPlace('api/description/print.ts', [], env)
         return undefined
       })

@@ -93,7 +93,7 @@ export async function withPatience<T>(url: string, work: (db: Db) => Promise<T>)
 }
 
 /** The action of a command that opens by itself what it needs. Its result, or what it prints as it happens, is no list. */
-export function bare<Input, Result extends object>(
+export function withoutStore<Input, Result extends object>(
   run: (context: Context, input: Input) => Promise<Result | undefined>,
   verb: Verb<Result> = {}
 ): CommandAction {

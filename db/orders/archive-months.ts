@@ -134,7 +134,7 @@ export async function countLive(db: Db, month: string, most: number): Promise<nu
  * How many orders that are not final may still change sums that contain contracts of the month, counted up to `most`. They were
  * sent no later than on the day on which the last of these contracts ended; sums are recomputed from the orders that exist.
  */
-export async function countBesides(db: Db, month: string, most: number): Promise<number> {
+export async function countStillChanging(db: Db, month: string, most: number): Promise<number> {
   const [found] = await rows<{ orders: number }>(
     db,
     `with last as materialized (

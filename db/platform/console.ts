@@ -184,7 +184,7 @@ const line = `o.id, o.phase, o.status, p.name as partner, o.trader_external_id, 
   case jsonb_typeof(o.evidence) when 'array' then jsonb_array_length(o.evidence) else 0 end as candidates`
 
 /** How many of the newest orders a filter reads. */
-export const LOOKED_THROUGH = 10_000
+export const MOST_SEARCHED = 10_000
 
 interface OrderLineFilter {
   /** PENDING, OPEN, CLOSED, FAILED or REVIEW. */
@@ -222,7 +222,7 @@ async function listRecentLines(db: Db, { status = '', text = '', limit }: OrderL
         and (:sought = '' or strpos(lower(concat_ws(' ', o.id, o.client_order_id, o.broker_order_id, o.account_id,
                                                   o.trader_external_id, o.asset, p.name)), lower(:sought)) > 0)
       order by o.id desc limit :limit`,
-    { status, sought: text, limit, among: status === '' && text === '' ? limit : LOOKED_THROUGH }
+    { status, sought: text, limit, among: status === '' && text === '' ? limit : MOST_SEARCHED }
   )
 }
 

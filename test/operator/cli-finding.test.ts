@@ -6,7 +6,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { table } from '../../cli/terminal/output.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
-import { LOOKED_THROUGH, listOrderLines } from '../../db/platform/console.ts'
+import { listOrderLines, MOST_SEARCHED } from '../../db/platform/console.ts'
 import { closeAll, newAccountId, openHarness, type TestTrader } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -199,7 +199,7 @@ naming('the console finds an order that is named in full, however many are newer
   // Identifiers are ordered by time: this one is older than all the others.
   const old = await makeOrder(other, {}, { at: new Date('2020-01-01T00:00:00Z') })
   await db('orders').where({ id: old.id }).update({ id: 'ord_00000000000000000000000001' })
-  await insertOrderRows(db, other, { phase: 'failed', count: LOOKED_THROUGH })
+  await insertOrderRows(db, other, { phase: 'failed', count: MOST_SEARCHED })
   const lines = await listOrderLines(db, { text: old.broker_order_id as string, limit: 10 })
   assert.equal(
     lines.map(({ id }) => id),

@@ -1,7 +1,7 @@
 // What is deleted by its age is deleted whatever happens to the rest of it.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { keepHouse } from '../../worker/housekeeping.ts'
+import { runHousekeeping } from '../../worker/housekeeping.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
 const harness = await openHarness()
@@ -28,14 +28,14 @@ housekeeping('deletes the other kinds when one of them fails, and reports that',
     `create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no session goes'; end $$`
   )
   await db.raw('create trigger refuse before delete on sessions for each statement execute function refuse()')
-  const failure = await keepHouse(services).then(
+  const failure = await runHousekeeping(services).then(
     () => undefined,
     (error: Error) => error.message
   )
   assert.match(failure ?? '', /no session goes/)
   assert.equal(await db('password_resets').select('trader_id'), [{ trader_id: lasting.traderId }])
   await db.raw('drop trigger refuse on sessions')
-  await keepHouse(services)
+  await runHousekeeping(services)
 })
 
 housekeeping.after(closeAll)

@@ -10,7 +10,7 @@ import type { Least } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { takeWithLeast } from './least.ts'
 import type { CopyPace } from './pace.ts'
-import { judge } from './terms.ts'
+import { decideCopy } from './terms.ts'
 
 // Followers served in one transaction. A part that fails is tried again by itself, and delays others only shortly.
 const PART = 200
@@ -50,7 +50,7 @@ async function copyPart(
   const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end, limit: PART })
   const judged = candidates
     .filter(({ copied }) => !copied)
-    .map(candidate => judge(leading, candidate, { least, ttlMs: config.orderTtlMs }))
+    .map(candidate => decideCopy(leading, candidate, { least, ttlMs: config.orderTtlMs }))
   const stored = await storeCopies(
     trx,
     queue,

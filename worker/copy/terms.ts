@@ -27,7 +27,7 @@ interface Copying {
 }
 
 /** Decides whether an order is copied for a follow, and as what. */
-export function judge(leading: Leading, candidate: CopyCandidate, { least, ttlMs }: Copying): Judged {
+export function decideCopy(leading: Leading, candidate: CopyCandidate, { least, ttlMs }: Copying): Judged {
   const { followId, accountRowId } = candidate
   const decided = (status: Decided['status'], reason: SkipReason | null = null): Decided => ({
     followId,
