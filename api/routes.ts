@@ -229,7 +229,7 @@ function single(query: Record<string, string | string[] | undefined>, row: Opera
 export function routes(operations: Operation[], services: ApiServices): Middleware {
   const router = new Router({ strict: true, sensitive: true })
   const methods = new Map<string, string[]>()
-  // Most paths have no parameter: one look-up finds their row, where the router tries 120 patterns in turn.
+  // Most paths have no parameter: one look-up finds their row, while the router tries every pattern in turn.
   const fixed = new Map<string, Operation>()
   for (const row of operations) {
     const path = row.path.replaceAll(/\{(\w+)\}/g, ':$1')
