@@ -64,7 +64,7 @@ export interface Caller extends PartnerFacts {
   /** The session's id where a session authenticates. */
   keyId: string
   scopes: Scope[]
-  /** Of an operation that `proves`: what its statement proves. */
+  /** For an operation with `proves`: what its statement proves. */
   proof?: Proof
 }
 

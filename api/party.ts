@@ -1,4 +1,4 @@
-// Who acts in a request of the marketplace or the community.
+// The acting party in a request of the marketplace or the community.
 import type { MarketParty } from '../db/marketplace/listings.ts'
 import type { OperationRequest } from './operation.ts'
 

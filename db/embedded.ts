@@ -30,7 +30,7 @@ interface EmbeddedOptions {
 }
 
 interface Embedded {
-  /** Of the superuser `operator` and the database of the same name. */
+  /** The URL of the superuser `operator` and the database of the same name. */
   url: string
   /** Lets go of the server; resolves once it has stopped, or at once when others still use it. */
   stop(): Promise<void>

@@ -46,7 +46,7 @@ export const queues = {
         only({
           accountIds: { type: 'array', minItems: 1, maxItems: ORDERS_A_JOB, items: { type: 'string', minLength: 1 } }
         }),
-        // Of an api that is upgraded after its workers.
+        // The form that an api of the previous version stores, if it is upgraded after its workers.
         only({ orderId: { type: 'string', minLength: 1 }, accountId: { type: 'string', minLength: 1 } })
       ]
     }
@@ -59,7 +59,7 @@ export const queues = {
         only({
           accountIds: { type: 'array', minItems: 1, maxItems: ORDERS_A_JOB, items: { type: 'string', minLength: 1 } }
         }),
-        // Of an api that is upgraded after its workers.
+        // The form that an api of the previous version stores, if it is upgraded after its workers.
         only({ orderId: { type: 'string', minLength: 1 }, accountId: { type: 'string', minLength: 1 } })
       ]
     }

@@ -14,7 +14,7 @@ import type { Simulator } from './simulator/server.ts'
 /** How often a worker checks who runs it. */
 const CHECK_MS = 1000
 const MAX_CONTRACTS = 100_000
-// The same for all workers, so that prices go on where they were.
+// One seed for all workers, so that prices continue when another one takes over.
 const SEED = 1
 const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
 

@@ -4,7 +4,7 @@
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 
-// Of one partner: eight bodies of the largest size, tens of thousands of orders, eighty full pages of them.
+// The bound for one partner: eight bodies of the largest size, tens of thousands of orders, eighty full pages of them.
 const MAX_BYTES = 8 * 2 ** 20
 
 /** Bytes in a partner's account. */

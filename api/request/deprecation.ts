@@ -1,7 +1,7 @@
 // Deprecated operations announce it on every response: RFC 9745 `Deprecation`, RFC 8594 `Sunset`, and a link
 // to what replaces them. One field of the operation sets it; the description shows the same.
 
-/** That an operation is to be taken away. Days are ISO dates, from midnight UTC. */
+/** The deprecation of an operation. Days are ISO dates, from midnight UTC. */
 export interface Deprecated {
   since: string
   /** Its last day is the one before; at least twelve months after `since`. */

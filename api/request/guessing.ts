@@ -30,7 +30,7 @@ interface Guess {
   /** What is attempted; each is counted for itself. */
   what: 'login' | 'signup' | 'password'
   partnerId: string
-  /** Of whom: an e-mail or an id. */
+  /** The e-mail or the id that is guessed at. */
   subject: string
   endUserIp: string | undefined
   /** Aborts when the caller goes away. */

@@ -88,7 +88,7 @@ function withheld(real: Bus): { bus: Bus; send(): void } {
   }
 }
 
-/** The same value with the fields of its objects in order, so that their order makes no difference. */
+/** The value with the fields of its objects sorted, so that their order makes no difference. */
 function sorted(value: unknown): unknown {
   if (Array.isArray(value)) return value.map(sorted)
   if (value === null || typeof value !== 'object') return value

@@ -4,7 +4,7 @@
 // (proof.ts).
 import type { KeyCaller } from '../../db/partners/keys.ts'
 
-// One of 2 kB at most: 8 MB for as many keys as are in use at a time.
+// An entry takes 2 kB at most: 8 MB for as many keys as are in use at a time.
 const MAX_KEYS = 4000
 const MAX_AGE_MS = 60_000
 

@@ -8,10 +8,10 @@ import { Turns } from '../../db/platform/turns.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Allowance, openPace, type Pace } from './pace.ts'
 
-// Of the pool's connections; the rest is for batched statements.
+// The share of the pool's connections; the rest is for batched statements.
 const SHARE_OF_POOL = 0.6
 const MIN_PLACES = 2
-// Of one partner: requests that wait for a place. Their bodies are bounded in bytes (byte-accounts.ts).
+// Requests of one partner that may wait for a place. Their bodies are bounded in bytes (byte-accounts.ts).
 const MAX_WAITING = 500
 
 /** As how many calls a request counts, and the allowance of its partner's calls. */

@@ -21,7 +21,7 @@ export function secure({ baseUrl }: Config) {
     // Straight to Node's response: Koa's way costs several times as much, and every response has these.
     for (const [name, value] of protection) ctx.res.setHeader(name, value)
     const hosts = hostsOf(ctx.req.rawHeaders)
-    // Of several Node takes the first, a proxy in front perhaps another.
+    // With several Host fields, Node takes the first and a proxy in front perhaps another.
     if (hosts.length > 1 || (hosts.length === 0 && ctx.req.httpVersion === '1.1') || !hosts.every(isHost))
       throw new ApiError('MALFORMED_REQUEST', 'Send one Host header, with one name or address and perhaps a port.')
     if (ctx.path.startsWith('/v1/')) ctx.res.setHeader('Cache-Control', 'no-store')

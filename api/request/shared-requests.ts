@@ -66,7 +66,7 @@ export function shareRequests({
     for (;;) {
       const leftMs = deadline - performance.now()
       const known = underWay.get(name)
-      // One that is soon over is stored again instead, which gives its row more time.
+      // A request whose time is nearly over is stored again instead, which gives its row more time.
       const shared =
         known && enough(known, deadline) ? known : begin(name, { ...request, timeoutMs: Math.ceil(leftMs) })
       const row = await waitFor(name, shared, leftMs, signal)

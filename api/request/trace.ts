@@ -7,6 +7,6 @@ const TRACEPARENT = /^[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})[0-9a-f]{16}-
 /** The trace id (32 hex characters) of a request. */
 export function traceOf(traceparent: string | string[] | undefined): string {
   const [, trace] = (typeof traceparent === 'string' && TRACEPARENT.exec(traceparent)) || []
-  // Of a UUID's bits 122 are random, and Node makes them in stock: six times cheaper than random bytes.
+  // A UUID has 122 random bits, and Node generates them in advance: six times cheaper than random bytes.
   return trace ?? randomUUID().replaceAll('-', '')
 }

@@ -198,7 +198,7 @@ async function verify({ db, actor, fail }: Opened, { partner, days, repair }: Ve
     })
     while (await addUpAnalytics(db));
   } else if (found.length > 0) fail(`${found.length} sums differ from the orders; --repair recomputes them.`)
-  // Of days before it orders were dropped, which are in the sums alone.
+  // Orders of earlier days were dropped: only the sums contain them.
   const comparedFrom = await firstComparableDay(db)
   return { days, differences: found.length, repaired: repair === true && found.length > 0, comparedFrom, found }
 }

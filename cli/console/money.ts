@@ -18,7 +18,7 @@ import { type Column, clock, columns, cut, toneOf, tones, usd } from './text.ts'
 import { type KeyAction, listing, MARK, type View } from './view.ts'
 
 const LISTED = 50
-/** Of the statuses in which nothing is left to do. */
+/** Payouts listed in each status in which nothing is left to do. */
 const LISTED_ENDED = 20
 
 interface MoneyData {

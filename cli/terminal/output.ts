@@ -160,7 +160,7 @@ function columnsOf(records: object[]): string[] {
 // must not control the terminal or imitate another name.
 // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes them
 const STEERING = /[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
-// The same without line feeds, which JSON is laid out with.
+// The same without line feeds, with which JSON is laid out.
 const UNSEEN = /[\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g
 /** A text without what steers terminals. */
 export const cleaned = (text: string): string => text.replaceAll(STEERING, '�')

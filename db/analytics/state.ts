@@ -6,7 +6,7 @@ interface AnalyticsState {
   /** Up to when is added up. */
   until: Date
   behindSeconds: number
-  /** The same, but not counted from before these sums existed: a new database begins with a day to add up. */
+  /** The same, but not before these sums existed: a new database begins with a day to add up. */
   overdueSeconds: number
   /** Entries of what changed after it was added up. */
   late: number

@@ -11,7 +11,7 @@ import { isOver, READING, type Window } from './windows.ts'
 
 /** What traders are sorted by, as SQL, the largest first. In a cursor it is a number. */
 interface SortKey {
-  /** Of the totals of chunks, whose difference it is; of an order, of what changed late and of a list of closes. */
+  /** The column by which to sort: in running totals (as a difference), in orders, in late changes and in lists of closes. */
   column: 'trades' | 'stake' | 'pnl' | 'markup' | 'last_at'
   type: 'numeric' | 'timestamptz'
   sum: 'sum' | 'max'

@@ -18,7 +18,7 @@ export interface Difference {
   at: string
   /** What it is grouped by, and of which mode, currency and trader. */
   of: string
-  /** Of a trader's day or total. */
+  /** For 'traderDay' and 'total'. */
   traderId: string | null
   /** Null: none is stored, or there should be none. */
   stored: Record<string, unknown> | null

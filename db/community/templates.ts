@@ -12,7 +12,7 @@ const MAX_SITES = 100
 export interface DeploymentRecord {
   deploymentId: string
   partnerId: string
-  /** Of a test side: its sites have addresses of their own. */
+  /** Whether it is of a test side, whose sites have addresses of their own. */
   test: boolean
   template: string
   tenantSlug: string

@@ -13,7 +13,7 @@ const RECORD_TRADES = 10
 export interface LeaderRecord {
   leaderId: string
   displayName: string | null
-  /** Of the active account; the currency is null while it is not known. */
+  /** Mode and currency of the active account; the currency is null while it is unknown. */
   accountMode: AccountMode
   currency: string | null
   followers: number

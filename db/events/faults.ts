@@ -22,7 +22,7 @@ export function showEvent(row: EventRow, installation: EventSettings, to: { db: 
   }
 }
 
-/** Those of the events that can be shown. */
+/** The events that can be shown. */
 export function showEvents(
   events: readonly EventRow[],
   installation: EventSettings,

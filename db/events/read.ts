@@ -49,7 +49,7 @@ export class PointExpired extends Error {
 
 interface EventSelection {
   types?: readonly string[] | undefined
-  /** Of these traders only; events of the partner itself are left out. */
+  /** Only events of these traders; events of the partner itself are left out. */
   traders?: readonly string[] | undefined
 }
 

@@ -67,7 +67,7 @@ export async function deleteOldTickets(db: Db): Promise<void> {
   await rows(db, 'delete from stream_tickets where expires_at < clock_timestamp()')
 }
 
-/** Of these keys, those that may hold a socket no longer, and why. */
+/** Which of these keys may not hold a socket any more, and why. */
 export async function listBarred(
   db: Db,
   keyIds: string[]
@@ -91,7 +91,7 @@ export async function listDisabledLately(db: Db): Promise<string[]> {
   return found.map(({ id }) => id)
 }
 
-/** Of these traders, those that a socket may not be open for any longer: disabled, or erased, by which they lost their external ids. */
+/** Which of these traders may not have a socket any more: they were disabled or erased (which removes their external ids). */
 export async function listBarredTraders(
   db: Db,
   traders: { traderId: string; traderExternalId: string }[]

@@ -98,7 +98,7 @@ export function requireVisible(bot: BotRow | undefined, botId: string, party: Ma
   return bot
 }
 
-/** The same, locked until the transaction ends: no sale, review or change of the bot commits meanwhile. */
+/** As getVisibleBot, and locks the bot until the transaction ends: no sale, review or change of it commits meanwhile. */
 export async function lockVisibleBot(trx: Db, botId: string, party: MarketParty): Promise<BotRow> {
   return requireVisible(await lockBot(trx, botId), botId, party)
 }

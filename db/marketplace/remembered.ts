@@ -23,14 +23,14 @@ interface Bookmark {
 
 interface Remembered<Value> {
   version: number
-  /** Of the database's history. */
+  /** The generation of the database's history. */
   generation: number
   value: Value
 }
 
 const listVersion = `(select version from marketplace_listing) as version, (select max(generation) from database_lineage) as generation`
 
-// One of each per pool, that is per process.
+// One map of each for every pool, that is for every process.
 const totals = new WeakMap<Db, Map<string, Remembered<number>>>()
 const bookmarks = new WeakMap<Db, Map<string, Remembered<Bookmark[]>>>()
 const MAX_REMEMBERED = 1000

@@ -51,7 +51,7 @@ export async function checkBilling(db: Db, options: BillingOptions): Promise<Bil
     counts,
     failed(id, error) {
       failures.push({ id, error })
-      // So many are no accident of one party: something all of them need is broken.
+      // This many failures are not the fault of single parties: something that all of them need is broken.
       if (failures.length >= FAILURES_AT_MOST) tooMany.abort()
     }
   }

@@ -16,7 +16,7 @@ import { accounts, move, outsideOf, transfer } from './ledger.ts'
 export interface PayoutRecord {
   payoutId: string
   partnerId: string
-  /** Of a test side: play money, which is paid to nobody. */
+  /** Whether it is of a test side: play money, which is paid to nobody. */
   test: boolean
   /** The trader that requested it; null for the partner itself. */
   traderExternalId: string | null

@@ -14,7 +14,7 @@ export const LEAST_PLAY_MONEY_USD = '1000.00'
 export const REJECTED_CENTS = 1
 
 const BATCH = 50
-// Of one check; the next one goes on.
+// Payouts handled in one check; the next one continues.
 const MOST_AT_ONCE = 1000
 
 /**

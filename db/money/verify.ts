@@ -22,7 +22,7 @@ export async function verifyLedger(db: Db): Promise<Verified> {
   return db.transaction(trx => verifyWithin(trx), { isolationLevel: 'repeatable read', readOnly: true })
 }
 
-/** The same within a transaction of the caller's. */
+/** As verifyLedger, within a transaction of the caller. */
 export async function verifyWithin(trx: Db): Promise<Verified> {
   const verified: Verified = { accounts: 0, transfers: 0, entries: 0, broken: null }
   for (const check of [checkGuards, checkEntries, checkTransfers, checkAccounts, checkHeld, checkClaims]) {

@@ -19,7 +19,7 @@ interface ArchiveStatus {
   months: ArchiveMonth[]
   orders: number
   bytes: number
-  /** Of the table of clientOrderIds, which no drop makes smaller. */
+  /** Size of the table of clientOrderIds, which dropping a month does not reduce. */
   namesBytes: number
 }
 

@@ -64,7 +64,7 @@ export type Claimed = Pick<OrderRow, (typeof needed)[number]> & {
   /** When its time to live is over, and the database's clock at the claim, ms since the epoch. */
   ends_ms: number
   clock_ms: number
-  /** Of the database's history, when it was claimed. */
+  /** The generation of the database's history at the claim. */
   generation: number
   /** The account's books are to be compared first, or hold contracts that no order owns: the database lost something. */
   books_due: boolean
@@ -74,9 +74,9 @@ export interface Claims {
   claimed: Claimed[]
   /** Orders that were failed since their time to live is over, or placing is halted. */
   expired: OrderRow[]
-  /** Of the accounts, those that another worker serves, or is about to. */
+  /** The requested accounts that another worker serves, or is about to. */
   elsewhere: Served[]
-  /** Of the others, those of which nothing was claimed. */
+  /** The other requested accounts, if nothing was claimed for them. */
   unclaimed: string[]
 }
 
@@ -220,7 +220,7 @@ async function claimHeads(db: Db, options: ClaimOptions): Promise<Heads> {
   }
 }
 
-/** Of these accounts, the ones that have orders waiting. */
+/** Which of these accounts have orders waiting. */
 export async function withWaiting(db: Db, accountIds: string[]): Promise<string[]> {
   const found = await rows<{ account_id: string }>(
     db,

@@ -48,7 +48,7 @@ export function listOrders(db: Db, filter: OrderFilter): Promise<OrderPage<Order
   return page(db, ['*'], filter)
 }
 
-/** The same page with what a list shows of each order. */
+/** The same page, with only what a list shows of each order. */
 export function listEntries(db: Db, filter: OrderFilter): Promise<OrderPage<ListedOrder>> {
   return page(db, entryColumns, filter)
 }

@@ -45,7 +45,7 @@ export interface Receipt {
   /** Epoch seconds. */
   openedAt: number
   expiryAt: number | null
-  /** Of a trader with followers. */
+  /** Whether its trader has followers. */
   hasFollowers: boolean
 }
 

@@ -92,7 +92,7 @@ export interface OrderRow {
   reply_channel: string | null
   copied_from: string | null
   follow_id: string | null
-  /** Of a copy: its stake was raised to the broker's least. */
+  /** For a copy: its stake was raised to the broker's minimum. */
   raised_to_minimum: boolean | null
   /** The contract ended before its own expiry. */
   closed_early: boolean
@@ -101,7 +101,7 @@ export interface OrderRow {
   close_tries: number
   /** How often the limits of a leader's contract were changed; of a copy, the change that its limits follow. */
   limits_version: number
-  /** Of a copy: limits that are still to be set at the broker, when that is tried next, and how often it was. */
+  /** For a copy: limits that are still to be set at the broker, when the next try is, and how many there were. */
   new_stop_loss: string | null
   new_take_profit: string | null
   limits_at: Date | null

@@ -125,7 +125,7 @@ export async function markReview(
   )
 }
 
-/** Of these contracts of an account, those that belong to an order, or whose break the operator has resolved. */
+/** Which of these contracts of an account belong to an order, or to a break that the operator has resolved. */
 export async function ownedContracts(db: Db, accountId: string, contractIds: string[]): Promise<Set<string>> {
   const found = await rows<{ broker_order_id: string }>(
     db,

@@ -17,7 +17,7 @@ import type { OrderRow } from './reading.ts'
 /** An order about to be stored. The statement itself finds trader, account and application. */
 export interface Draft extends DraftBase {
   clientOrderId: string
-  /** It is placed on an account of this mode alone; null: of either. */
+  /** It is placed only on an account of this mode; null: of either mode. */
   accountMode: AccountMode | null
   /** The facts that the caller was authenticated by: the order is stored only if all of them still hold. Null: no key was used. */
   caller: { lookup: string; facts: string } | null
@@ -87,7 +87,7 @@ const found = `select v.*, c.app_id, c.dialect, a.trader_id, a.broker_account_id
 
 interface DraftGroup {
   values: Value[]
-  /** Whose orders they are, each caller once. */
+  /** The callers of the orders, each once. */
   callers: DraftCaller[]
 }
 
@@ -180,7 +180,7 @@ export async function storeOrders(
     const halt = halted.get(value.id)
     if (!stored && halt) return { halt }
     if (!stored) throw new Error(`The draft ${value.id} was neither stored nor refused.`)
-    // Of two equal ids in one group only the first one is the order's own request.
+    // When two drafts of a group have the same id, only the first one created the order.
     const created = stored.created && !mentioned.has(stored.order.id)
     mentioned.add(stored.order.id)
     return { ...stored, created }

@@ -18,7 +18,7 @@ export interface PartnerRecord {
   brokerDialect: string
   limits: PartnerLimits
   createdAt: Date
-  /** Of a test side: the partner whose test side it is. */
+  /** For a test side: the partner whose test side it is. */
   testOf: string | null
 }
 
@@ -37,7 +37,7 @@ export interface PartnerFacts {
   brokerAppId: string
   brokerDialect: string
   limits: PartnerLimits
-  /** Of a test side: the partner whose test side it is. */
+  /** For a test side: the partner whose test side it is. */
   testOf: string | null
 }
 

@@ -1,4 +1,4 @@
-// Who acts in the community and the marketplace.
+// The parties of the community and the marketplace.
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 

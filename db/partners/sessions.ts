@@ -113,7 +113,7 @@ export async function findTraderSession(
 interface SessionRecord {
   sessionId: string
   partnerId: string
-  /** Whose session it is; null for the partner's own. */
+  /** The trader whose session it is; null for the partner's own. */
   traderId: string | null
   createdAt: Date
   expiresAt: Date

@@ -18,7 +18,7 @@ export async function redisTransport(
     enableOfflineQueue: false,
     connectTimeout: 5000,
     commandTimeout: 5000,
-    // Of a command that is not responded to.
+    // A command without a response for this long ends the connection.
     socketTimeout: silenceMs
   }
   const publisher = new Redis(url, options)

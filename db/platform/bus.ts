@@ -150,7 +150,7 @@ function openOutbox(transport: Transport, log: Log) {
   }
 }
 
-/** Who waits in this process, and for which hint. */
+/** The waiters in this process, by the hint for which they wait. */
 function openWaits(): Pick<Bus, 'wait'> & { wake: HintListener; end(): void } {
   const waiters = new Map<string, Set<(carried?: string) => void>>()
   return {

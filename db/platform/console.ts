@@ -174,7 +174,7 @@ export interface OrderLine {
   created_at: Date
   /** Since it was sent, or queued where it was not. */
   ageSeconds: number
-  /** Of a review: how many contracts of the broker could be this order's. */
+  /** For a review: how many contracts of the broker could be this order's. */
   candidates: number
 }
 

@@ -36,7 +36,7 @@ interface HeldPlace {
   release(): void
 }
 
-// Of Redis, after which its connection is given up.
+// Redis' connection is given up when it does not respond for this long.
 const SILENCE_MS = 1000
 // Places in Redis are members of a sorted set whose score is when they end unless they are held on to.
 const HELD_MS = 25_000

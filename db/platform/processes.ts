@@ -31,7 +31,7 @@ export interface SeenMarkets {
 
 /** What a process reports with each heartbeat. */
 export interface ProcessReport {
-  /** Of a worker, by dialect. */
+  /** For a worker: what it reaches of the broker, by dialect. */
   broker?: BrokerReach[]
   /** Assets that a worker last saw open and closed, and how long ago, one entry for each dialect. */
   markets?: SeenMarkets[]

@@ -44,7 +44,7 @@ export interface Queue {
    * schema becomes a dead letter in the same statement, and is not in `taken`.
    */
   taking(name: QueueName, limit: number, among?: 'recent' | 'all'): string
-  /** Of these queues, those with a job that is due: one statement, instead of a look into each. */
+  /** Which of these queues have a job that is due: one statement instead of one for each queue. */
   due<Name extends QueueName>(db: Db, names: readonly Name[]): Promise<Name[]>
   complete(trx: Db, name: QueueName, jobs: Job[]): Promise<void>
   /**

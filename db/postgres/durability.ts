@@ -2,13 +2,13 @@
 import { type Db, rows } from './connection.ts'
 
 interface Durability {
-  /** Those of the settings `fsync` and `full_page_writes` that are off. */
+  /** Which of the settings `fsync` and `full_page_writes` are off. */
   off: string[]
   /** Servers that stream from this one as standbys. */
   standbys: number
-  /** Those of them that a commit waits for. */
+  /** How many of them a commit waits for. */
   synchronousStandbys: number
-  /** Those of them whose state this user may not see: that takes the role pg_monitor. */
+  /** How many of them have a state that this user may not see: that takes the role pg_monitor. */
   hiddenStandbys: number
 }
 

@@ -9,7 +9,7 @@ export interface Reached {
   majorVersion: number
   /** What the database takes for now. */
   now: Date
-  /** Of the database's texts, for example UTF8. */
+  /** The encoding of the database, for example UTF8. */
   encoding: string
   /** Why nothing can be written at present, a sentence. */
   readOnly?: string

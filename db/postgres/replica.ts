@@ -133,7 +133,7 @@ export function openReads({ db, url, waitMs, pool, log }: ReadsOptions): Reads {
 
 interface ReplicaPosition {
   lsn: string
-  /** Of the database and its timeline. */
+  /** The identity of the database and its timeline. */
   identity: string
   epoch: number
   /** When it was requested, on this process's monotonic clock, ms. */

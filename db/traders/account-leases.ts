@@ -139,7 +139,7 @@ export async function evenOut(
   )
 }
 
-/** Of these accounts, those that another living worker serves. */
+/** Which of these accounts another living worker serves. */
 export async function listServedByOthers(
   db: Db,
   { worker, accountIds }: { worker: string; accountIds: string[] }

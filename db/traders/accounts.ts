@@ -215,7 +215,7 @@ export interface StoredToken extends Sealed {
   proven: boolean
   /** Whether its life time from the exchange is over. */
   expired: boolean
-  /** Of one that is not proven: seconds in which it must not be tried, since tokens were refused too often. */
+  /** For a token that is not proven: seconds in which it must not be tried, since tokens were refused too often. */
   restSeconds: number
 }
 

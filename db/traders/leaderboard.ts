@@ -17,7 +17,7 @@ export interface RankedRecord {
   pnl: string
 }
 
-/** Whose leaderboard, and of which mode and currency; null: of all. */
+/** The partner of the leaderboard, and its mode and currency; null: all. */
 export interface LeaderboardFilter {
   partnerId: string
   accountMode: string | null

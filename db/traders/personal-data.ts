@@ -31,7 +31,7 @@ export const liveOrdersOf = `${byName} and ${ofTrader}`
 const inEvents = 'partner_id = :partnerId and trader = :externalId'
 const accountsOf = 'account_id in (select account_id from broker_accounts where trader_id = :traderId)'
 
-/** Of live and of archived orders. */
+/** What becomes of the columns of orders, live and archived. */
 const ordersBecome: Record<string, ColumnDecision> = {
   ...kept('id', 'partner_id', 'trader_id', 'broker_account_id', 'account_id', 'account_mode', 'currency'),
   ...kept('app_id', 'dialect', 'kind', 'client_order_id', 'request_hash', 'asset', 'contract_type', 'direction'),
@@ -169,7 +169,7 @@ export const personalData: Record<string, TableDecision> = {
   audit_log: {
     rows: 'target = :traderId',
     becomes: 'keep',
-    // Of the chain, not of the trader.
+    // The hash belongs to the chain of the audit log, not to the trader.
     secret: ['hash'],
     why: 'Only added to, and chained: what operators did.'
   },

@@ -51,7 +51,7 @@ export function countValues(): (part: Uint8Array) => string | undefined {
   }
 }
 
-// So many bytes of a string are read one by one before its end is searched, which pays in long ones alone.
+// The first bytes of a string are read one by one before its end is searched: the search pays for long strings only.
 const READ_BYTES = 64
 
 /**

@@ -26,7 +26,7 @@ export class Budgets {
     this.#limits = options.limits
   }
 
-  /** Of an account, or of who reads a report (markup-report.ts); `spender` is '' for market data. */
+  /** The budget of an account, or of the owner of a report token (markup-report.ts); `spender` is '' for market data. */
   of(appId: string, spender: string): Budget {
     const key = keyOf(appId, spender)
     let budget = this.#budgets.get(key)
@@ -40,7 +40,7 @@ export class Budgets {
     return budget
   }
 
-  /** Of budgets that begin from now on. */
+  /** Limits of budgets that are made from now on. */
   setLimits(limits: CallLimits): void {
     this.#limits = limits
   }
@@ -54,7 +54,7 @@ export class Budgets {
     return least
   }
 
-  /** Whose calls other workers allow for until they are settled. */
+  /** The spenders whose calls other workers allow for until they are settled. */
   counted(): string[] {
     return [...this.#budgets].flatMap(([key, budget]) => (budget.counting ? [spenderOf(key)] : []))
   }

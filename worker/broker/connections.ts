@@ -7,11 +7,11 @@ import type { AccountSession } from './transport/session.ts'
 export interface ConnectionEntry {
   reconnecting: ReconnectingConnection
   session: AccountSession | null
-  /** Of market data. */
+  /** Set for a connection of market data. */
   ticks: BrokerTicks | null
   /** The latest way to the account's token. */
   account: BrokerAccount | null
-  /** Whose it is, where the dialect counts connections by user. */
+  /** The user whose connection it is, where the dialect counts connections by user. */
   user: string | null
   /** Aborted when the next, or present, opening is urgent. */
   hurry: AbortController

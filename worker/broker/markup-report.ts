@@ -4,7 +4,7 @@
 export interface ReportAccess {
   /** The application's id at the broker. */
   appId: string
-  /** Whose token it is: calls with it share a budget. */
+  /** The owner of the token: calls with it share a budget. */
   ownerId: string
   /** Unseals the token; called once, the value is not kept. */
   token(): Promise<string>

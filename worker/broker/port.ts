@@ -71,7 +71,7 @@ export type Contract = BinaryContract | MultiplierContract
 /** The least amounts that the broker takes of a contract, in the contract's currency; null where it states none. */
 export interface Least {
   stake: string | null
-  /** Of a multiplier with the least stake; a larger stake may take more, its commission at least. */
+  /** For a multiplier with the least stake; a larger stake may need more, at least its commission. */
   stopLoss: string | null
   takeProfit: string | null
 }
@@ -147,7 +147,7 @@ export interface ContractState {
   expiryTime: number | null
   sellable: boolean
   shortcode: string | null
-  /** Of a multiplier: its limits as they are now; absent where the broker does not state them, or they cannot be read. */
+  /** For a multiplier: its present limits; absent where the broker does not state them, or they cannot be read. */
   limits?: ContractLimits
   /** The broker's own flag and status, from which `settled` and `status` follow; null where they cannot be read. */
   reported?: { sold: boolean | null; status: ContractState['status'] | null }
@@ -164,7 +164,7 @@ export interface Evidence {
   appId: string | null
   buyPrice: string
   payout: string | null
-  /** Of a closed contract, where the list has it. */
+  /** For a closed contract, where the list has it. */
   sellPrice?: string | null
   sellTime?: number | null
   purchaseTime: number
@@ -206,12 +206,12 @@ export class BrokerError extends Error {
   /** The broker's own code, or ours for transport trouble (Disconnected, NoAnswer, NotConnected, PermitExpired, QuotaExhausted). */
   readonly brokerCode: string
   readonly rejected: boolean
-  /** Of a rejection only. */
+  /** For a rejection only. */
   readonly reason: RejectedReason | null
-  /** Of a rejection: the version of the token that was refused, where the account's tokens have versions. */
+  /** For a rejection: the version of the token that was refused, where the account's tokens have versions. */
   tokenVersion: number | undefined
   readonly secondsUntilOpen: number | null
-  /** Of a closed market: its possible openings by the broker's text, in epoch seconds, the most trusted first. */
+  /** For a closed market: its possible openings by the broker's text, in epoch seconds, the most trusted first. */
   readonly openings: readonly number[]
   /** Ms until another attempt may succeed, where that is known. */
   readonly retryMs: number | undefined
@@ -325,7 +325,7 @@ export interface Tick {
 export interface TickStreams {
   /** Streams these assets from now on, and no others. Call it at intervals: it also renews what has gone silent. */
   want(assets: ReadonlySet<string>): void
-  /** Of the wanted assets, those the broker has no ticks of. */
+  /** The wanted assets of which the broker has no ticks. */
   readonly unknown: ReadonlySet<string>
   /** Attempts to subscribe that failed in a row. */
   readonly failures: number

@@ -131,7 +131,7 @@ export class Placing {
     return this.#ordersWait
   }
 
-  /** The same for copies, while no orders wait for it and as their pace allows. */
+  /** The same for copies, while no orders wait and as the pace of copies allows. */
   async takeCopies(): Promise<boolean> {
     this.#copiesWait = this.#ordersWait
     if (this.#ordersWait) return false

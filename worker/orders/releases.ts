@@ -114,7 +114,7 @@ export class Releases {
     await this.#claiming.claim([...new Set(claims.map(({ accountId }) => accountId))])
   }
 
-  /** Those that ran out of time are decided; the others go back to the queue, of which no caller needs to know. */
+  /** Orders that ran out of time are decided; the others go back to the queue, which concerns no caller. */
   #notifyFailed(orders: Awaited<ReturnType<typeof releaseUnsent>>): void {
     notifyCallers(
       this.#services,

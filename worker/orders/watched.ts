@@ -28,7 +28,7 @@ export interface WatchedContract {
   listener: ContractListener
 }
 
-/** Of an order's row, what is kept as long as its contract is open. */
+/** The part of an order's row that is kept while its contract is open. */
 export function leasedOrderOf(order: LeasedOrder): LeasedOrder {
   const { id, kind, broker_order_id, buy_price, payout, multiplier, broker_account_id, account_id } = order
   const { app_id, dialect, follow_id, stop_loss, take_profit, error_code } = order

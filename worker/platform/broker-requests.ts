@@ -92,7 +92,7 @@ export class BrokerRequests {
     this.#routing.add(tracked)
   }
 
-  /** Those that wait for a response. */
+  /** The requests that still wait for a response. */
   async #read(ids: string[]): Promise<Timed[]> {
     const readAt = this.#services.clock.now()
     const requests = await findBrokerRequests(this.#services.db, ids)

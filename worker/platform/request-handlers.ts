@@ -200,7 +200,7 @@ async function mark(services: WorkerServices, orderIds: string[]): Promise<objec
   return noteMarks(services, marks)
 }
 
-/** The same for contracts of many accounts, at leisure: those that cannot be read now keep their last known values. */
+/** As `mark`, for contracts of many accounts and after other calls: contracts that cannot be read now keep their last known values. */
 async function markSome(services: WorkerServices, orderIds: string[]): Promise<object> {
   const orders = await openAmong(services, orderIds)
   const read = await Promise.allSettled(orders.map(order => markNow(services, order, { leisurely: true })))

@@ -17,7 +17,7 @@ export interface Changes {
 interface EndedRequest {
   /** ms, monotonic. */
   begunAt: number
-  /** As many were under way as may be. */
+  /** The window was used up when it was sent. */
   full: boolean
   delivered: boolean
   /** The endpoint was quick when it was sent. */

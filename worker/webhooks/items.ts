@@ -16,7 +16,7 @@ export interface Item {
   /** Failed attempts. */
   attempts: number
   replay: boolean
-  /** Of the next attempt; null: a new one. */
+  /** The delivery id of the next attempt; null: a new one. */
   deliveryId: string | null
   /** Not before; ms. */
   dueAt: number
@@ -25,7 +25,7 @@ export interface Item {
   /** The delivery ids that its row has had: under another one it is a row that was added since. */
   rows: string[]
   sending: boolean
-  /** Of its request, ms; whether as many were under way as may be, and whether the endpoint was quick. */
+  /** About its request: when it began (ms), whether the window was used up then, and whether the endpoint was quick. */
   begunAt: number
   full: boolean
   quick: boolean

@@ -32,7 +32,7 @@ export class UnderWay {
   /** Young requests to quick endpoints. */
   #young = 0
   unwritten = 0
-  /** Of `unwritten`, those of quick endpoints. */
+  /** Unwritten outcomes of quick endpoints. */
   quickUnwritten = 0
 
   /** `onRoom` runs when a request has become too old to count as a young one. */

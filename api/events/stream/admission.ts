@@ -1,4 +1,5 @@
-// Who is let in at /v1/stream: the checks of every request, then a ticket or a key, and a place among the sockets of the key.
+// Decides which upgrades may open a socket at /v1/stream: the checks of every request, then a ticket or a key, and a place among
+// the sockets of the key.
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import Koa, { type Context } from 'koa'
 import { redeemTicket } from '../../../db/events/tickets.ts'

@@ -183,7 +183,7 @@ export class EventStream {
     }
   }
 
-  /** Of the traders of tickets, by their ids, those that are disabled or erased. */
+  /** Returns which of these traders of tickets, by their ids, are disabled or erased. */
   async #barredOf(named: ReadonlyMap<string, { traderId: string; traderExternalId: string }>): Promise<Set<string>> {
     if (named.size === 0) return new Set()
     const { db } = this.#services

@@ -26,14 +26,14 @@ const TICKS_FULL_BYTES = 16 * 1024
 const FIRST_SUBSCRIPTION_MS = 10_000
 const STALLED_MS = 60_000
 
-/** Whose socket it is. */
+/** The holder of a socket. */
 export interface SocketHolder {
   keyId: string
   partnerId: string
   scopes: readonly Scope[]
   brokerDialect: string
   brokerAppId: string
-  /** Of a ticket: the only trader, and what it may subscribe to; `assets` null for any. */
+  /** For a ticket: the only trader, and what the socket may subscribe to; `assets` null means any. */
   ticket?: {
     traderId: string
     traderExternalId: string
@@ -65,7 +65,7 @@ export class StreamSocket implements TickOutlet {
   readonly #tickSubscriptions = new Map<string, TickSubscription>()
   readonly #ticks: Ticks
   #tickMember: TickMember | undefined
-  /** Those that are being made, by id, which may be given up and used again meanwhile. */
+  /** Subscriptions that are being opened, by id. Meanwhile one may be given up and its id used again. */
   readonly #coming = new Map<string, Subscribe>()
   readonly #openedAt = performance.now()
   #beatAt = performance.now()

@@ -40,7 +40,7 @@ export class Subscription {
   readonly #unlisten: () => void
   /** Everything up to here was sent, or does not fit the filter. */
   #point: Point
-  /** Of the last event sent. */
+  /** The cursor of the last event sent. */
   #cursor: string
   #replaying: boolean
   #pumping = false

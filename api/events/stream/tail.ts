@@ -7,7 +7,7 @@ import type { EventType } from '../../../schemas/events.ts'
 import type { ApiServices } from '../../operation.ts'
 import { openPlaces, type Places } from '../../request/places.ts'
 
-// Of each partner with open sockets.
+// Events kept for each partner with open sockets.
 const KEPT = 500
 const READ_AT_ONCE = 200
 // Hints of new events may be lost.

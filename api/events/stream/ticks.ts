@@ -37,7 +37,7 @@ export interface TickMember {
 interface ForwardedTick {
   asset: string
   epoch: number
-  /** Of the lease under which it was forwarded. */
+  /** The term of the lease under which it was forwarded. */
   term: number
   /** Counts the ticks of this process. */
   serial: number
@@ -255,7 +255,7 @@ class Board {
       for (const [group, some] of ofGroup) {
         const frame = frameOf(some)
         for (const member of [...group.members]) {
-          // Who moved meanwhile has got what was waiting.
+          // A member that changed its assets meanwhile has received the waiting ticks already.
           if (member.group !== group || member.upTo >= upTo) continue
           if (member.upTo < first) this.#deliver(member, some, frame)
           else

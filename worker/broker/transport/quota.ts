@@ -105,7 +105,7 @@ export class Budget {
     await this.#records.settle(records.filter(({ calls }) => calls > 0))
   }
 
-  /** The same for a budget that is kept no longer, as far as the database is there. */
+  /** The same for a budget that is no longer kept; a failure is logged. */
   end(log: BrokerLog | undefined): void {
     this.settle().catch((error: unknown) => log?.warn({ err: error }, 'a quota that is not used is counted further'))
   }
