@@ -159,7 +159,7 @@ beside the service, where live keys trade with it, too, and you decide what goes
 
 A token ${code('sim-<accountId>')} opens the account of that id: 2 to 4 capital letters and up to 10 digits. It is made on its first use, with
 10,000.00 in USD. Ids that begin with ${code('TST')}, ${code('VR')} or ${code('DOT')} are demo accounts, others are real ones. Flags follow the id, each after a
-hyphen, as in ${code('sim-CR1001-demo-poor')}:
+hyphen, as in ${code('sim-CR1001-demo-poor')}. A token has 10 characters at least: that of ${code('TST1')} needs a flag, as ${code('sim-TST1-demo')}.
 
 ${table(
   ['Flag', 'What it does'],
