@@ -295,7 +295,7 @@ export class Endpoint {
     const wasFailing = this.failing
     this.failures = 0
     this.failingSince = null
-    // The success of a request that began before the pause was requested does not end it.
+    // The success of a request that was sent before the pause does not end it.
     this.pausedUntil = Math.max(now, this.#requestedUntil)
     this.slow = ms > SLOW_MS / 2
     // The shortest time grows a little with each response, so that an endpoint that has become slower stops counting as quick.
