@@ -221,7 +221,15 @@ export const Heartbeat = message(
         type: 'object',
         additionalProperties: false,
         required: ['id', 'cursor'],
-        properties: { id, cursor: { ...cursor, description: 'Of the last event sent: safe to resume from.' } },
+        properties: {
+          id,
+          cursor: { ...cursor, description: 'Of the last event sent: safe to resume from.' },
+          resume: {
+            ...cursor,
+            description:
+              'Where nothing was sent for a day or longer and other events came meanwhile: a later cursor to resume from, which expires later. The next event still names `cursor` as its `previous`.'
+          }
+        },
         description: 'A subscription.'
       },
       description: 'Each subscription to events and how far it is.'

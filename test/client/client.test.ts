@@ -20,6 +20,8 @@ import {
   ServiceError,
   verifyWebhook
 } from '../../api/client/src/index.ts'
+import { writeCursor } from '../../db/events/cursor.ts'
+import { readLogState } from '../../db/events/read.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
 import { errors } from '../../schemas/errors/errors.ts'
@@ -572,6 +574,28 @@ streaming('calls back for where to go on when its cursor expired, and rejects fo
   await revokeKey(harness.services.db, partner.keyId)
   assert.is((await refusal(all.ended)).code, 'KEY_REVOKED')
 })
+
+streaming(
+  'stores a later cursor where others than its own events came on a later day, and goes on with it',
+  async () => {
+    const { partner, client } = await makeLogged()
+    const { db, pepper } = harness.services
+    const { latest } = await readLogState(db, partner.partnerId)
+    const after = writeCursor(pepper, partner.partnerId, { ...latest, day: latest.day - 1 })
+    const reader = openReader(client, { after, traderExternalIds: ['wanted'] })
+    await partner.makeTrader()
+    await until('a later cursor', () => reader.cursor, 60_000)
+    assert.is(reader.cursor, (await client.get('/v1/events', { query: { after: 'now' } })).cursor)
+    await partner.makeTrader({ externalId: 'wanted' })
+    await reader.reaches(3)
+    relay.cut()
+    await partner.makeTrader({ externalId: 'wanted' })
+    await reader.reaches(4)
+    assert.equal(reader.positions, [3, 4])
+    reader.stop()
+    await reader.ended
+  }
+)
 
 streaming('opens with a ticket, a new one for each connection, for one trader and its prices', async () => {
   const { partner, client } = await makeClient()

@@ -100,6 +100,7 @@ export async function consume(options: StreamOptions & Source): Promise<void> {
       }
       const reported = type === 'heartbeat' && frame.subscriptions.find((each: Frame) => each.id === ID)
       if (reported && reported.cursor !== seen) return { reason: 'a gap before a heartbeat' }
+      if (reported?.resume) await store(reported.resume)
       if (type === 'ticks') await options.onTicks?.(frame.data)
       if (type === 'closing') end.pauseMs = frame.reconnectAfterMs
       if (type === 'event' || type === 'heartbeat') {

@@ -148,7 +148,7 @@ export class StreamSocket implements TickOutlet {
     this.#sendMessage({
       type: 'heartbeat',
       at: new Date().toISOString(),
-      subscriptions: [...this.#subscriptions].map(([id, { cursor }]) => ({ id, cursor })),
+      subscriptions: [...this.#subscriptions].map(([id, { cursor, resume }]) => ({ id, cursor, resume })),
       ...(this.holder.ticket ? {} : { latest: this.#tail.state.latest.position })
     })
   }

@@ -42,6 +42,9 @@ export class Subscription {
   #point: Point
   /** The cursor of the last event sent. */
   #cursor: string
+  /** After what did not fit the filter since then, once a day. */
+  #resume: string | undefined
+  #resumeDay: number
   #replaying: boolean
   #pumping = false
   #again = false
@@ -55,6 +58,7 @@ export class Subscription {
     this.#traders = traders && new Set(traders)
     this.#point = after ?? tail.state.latest
     this.#cursor = writeCursor(services.pepper, partnerId, this.#point)
+    this.#resumeDay = this.#point.day
     this.#replaying = after !== undefined
     this.#unlisten = tail.listen({ grown: () => this.#pump(), expired: state => this.#expire(state) })
   }
@@ -67,6 +71,11 @@ export class Subscription {
   /** Safe to resume from: of the last event that was sent. */
   get cursor(): string {
     return this.#cursor
+  }
+
+  /** A later one, as good to resume from, where events of later days did not fit the filter: that of the last event sent expires. */
+  get resume(): string | undefined {
+    return this.#resume
   }
 
   start(): void {
@@ -152,10 +161,16 @@ export class Subscription {
         if (!this.#replaying) observeFrame((Date.now() - entry.at) / 1000)
         this.#cursor = entry.cursor
         this.#point = { epoch: upTo.epoch, position: entry.position, day: entry.day }
+        this.#resume = undefined
+        this.#resumeDay = entry.day
         if (!more) return outlet.drained()
       }
     }
     this.#point = upTo
+    if (upTo.day <= this.#resumeDay) return
+    const { services, partnerId } = this.#options
+    this.#resume = writeCursor(services.pepper, partnerId, upTo)
+    this.#resumeDay = upTo.day
   }
 
   #fits({ type, trader }: Entry): boolean {
