@@ -10,7 +10,7 @@ import {
   retireBot as retire,
   updateBot
 } from '../../db/marketplace/listings.ts'
-import { requireRoom, requireWithin } from '../../db/platform/bounds.ts'
+import { requireWithin } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { BotChanges, CreatorBot, CreatorBots, NewBot } from '../../schemas/marketplace/creator.ts'
 import type { Operation } from '../operation.ts'
@@ -64,8 +64,7 @@ export const createCreatorBot: Operation<{ body: NewBot }> = {
   async handle(request, { db }) {
     const { body } = request
     const party = partyOf(request)
-    await requireRoom(db, 'creatorBots', party.partnerId, Buffer.byteLength(body.code))
-    const bot = await insertBot(db, party, {
+    const facts = {
       name: body.name,
       description: body.description,
       longDescription: body.longDescription ?? null,
@@ -79,8 +78,12 @@ export const createCreatorBot: Operation<{ body: NewBot }> = {
       monthlyPriceUsd: usdOrNull(body.monthlyPriceUsd, '/body/monthlyPriceUsd') ?? null,
       code: body.code,
       version: body.version ?? '1.0.0'
+    }
+    return db.transaction(async trx => {
+      const bot = await insertBot(trx, party, facts)
+      await requireWithin(trx, 'creatorBots', party.partnerId)
+      return presentOwnBot(bot)
     })
-    return presentOwnBot(bot)
   }
 }
 

@@ -51,21 +51,22 @@ function toColumns(facts: Partial<BotFacts>): Record<string, unknown> {
   return columns
 }
 
-/** A new DRAFT. */
+/** A new DRAFT. Its partner is locked, so that the partner's bots can be counted behind it in the same transaction. */
 export async function insertBot(
-  db: Db,
+  trx: Db,
   { partnerId, partyId }: Party,
   facts: BotFacts & { version: string }
 ): Promise<BotRow> {
+  await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
   const id = newId('bot')
-  await db('marketplace_bots').insert({
+  await trx('marketplace_bots').insert({
     id,
     partner_id: partnerId,
     party_id: partyId,
     version: facts.version,
     ...toColumns(facts)
   })
-  return (await findBot(db, id)) as BotRow
+  return (await findBot(trx, id)) as BotRow
 }
 
 async function findBot(db: Db, botId: string): Promise<BotRow | undefined> {

@@ -4,13 +4,13 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
 import { createKey } from '../../api/keys.ts'
-import { publishBot } from '../../api/marketplace/creator.ts'
+import { createCreatorBot, publishBot } from '../../api/marketplace/creator.ts'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import { call, closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
-import { fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
+import { draft, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 import { makeTestSide } from '../support/test-side.ts'
 
 const harness = await openHarness()
@@ -90,6 +90,24 @@ races('let a key of a test side be made while a subscription of that side is ren
   await renewing
   const { status } = await creating
   assert.equal([status, failures, counts.renewed], [200, [], 1])
+})
+
+races('hold a creator to the bound of its bots', async () => {
+  const partner = await harness.makePartner()
+  const first = await makeDraft(partner)
+  await db.raw(
+    `insert into marketplace_bots (id, partner_id, party_id, name, description, category, risk_level, strategy_type, supported_assets, screenshots,
+            version, code)
+     select 'bot_' || n, partner_id, party_id, name, description, category, risk_level, strategy_type, supported_assets, screenshots, version, code
+       from marketplace_bots, generate_series(1, 998) n where id = ?`,
+    [first]
+  )
+  // Two that have come this far before either of them is stored.
+  const holding = await db.transaction()
+  await holding('partners').where({ id: partner.partnerId }).forUpdate().first('id')
+  const calls = Promise.all([1, 2].map(() => partner.call(createCreatorBot, { body: draft })))
+  await waits(2, calls).finally(() => holding.commit())
+  assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
 })
 
 races.after(closeAll)
