@@ -7,6 +7,7 @@ import * as assert from 'uvu/assert'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listOpenPositions } from '../../api/orders/positions.ts'
+import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { ceilingOf, convertStake } from '../../worker/orders/stake.ts'
 import type { Effect } from '../../worker/simulator/effects.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -18,15 +19,14 @@ import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 onClose(() => simulator.close())
-const harness = await openHarness({
-  env: {
-    ...brokerEnv(simulator),
-    ORDER_TTL_MS: '30000',
-    RECONCILE_AFTER_MS: '1000',
-    BROKER_ANSWER_TIMEOUT_MS: '700',
-    SWEEP_MS: '250'
-  }
-})
+const env = {
+  ...brokerEnv(simulator),
+  ORDER_TTL_MS: '30000',
+  RECONCILE_AFTER_MS: '1000',
+  BROKER_ANSWER_TIMEOUT_MS: '700',
+  SWEEP_MS: '250'
+}
+const harness = await openHarness({ env })
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -90,6 +90,34 @@ if (v3) {
     const positions = await partner.call(listOpenPositions, { query: { traderExternalId } })
     assert.is(positions.body.data[0].stakeInAccount, 9.21)
   })
+}
+
+// The newer dialect has no rates: there only the account that is in USD after all can buy.
+for (const [first, then, stakeInAccount] of [
+  ['EUR', 'USD', undefined],
+  ['USD', 'EUR', 9.21]
+] as const) {
+  if (then !== 'USD' && !v3) continue
+  placing(
+    `is of the account as it is when the order is claimed: given as ${first} before, ${then} by then`,
+    async () => {
+      const unserved = await openHarness({ env })
+      const owner = await unserved.makePartner()
+      const accountId = newAccountId()
+      const token = `sim-${accountId}-${then}`
+      const trader = await owner.makeTrader({ accountId, token, currency: first })
+      const { traderExternalId } = trader
+      const response = owner.call(placeBinaryOrder, { body: order(trader) })
+      await until('the order', async () => (await unserved.services.db('orders').select('id')).length === 1)
+      const accounts = [{ accountId, token, accountMode: 'DEMO', currency: then }]
+      await owner.call(exchangeTokens, { body: { traderExternalId, accounts } })
+      await startTestWorker(unserved.env)
+      const { status, body } = await response
+      assert.is(status, 200, JSON.stringify(body))
+      assert.equal([body.stakeInAccount, body.buyPrice], [stakeInAccount, stakeInAccount ?? 10])
+      assert.is(contractsOf(trader).length, 1)
+    }
+  )
 }
 
 placing('is refused without a rate, and nothing is bought', async () => {
