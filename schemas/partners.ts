@@ -50,7 +50,7 @@ export const brokerAppId = {
   minLength: 1,
   maxLength: 64,
   pattern: '^[A-Za-z0-9_-]+$',
-  description: "The partner's application at the broker: a number in v3, in its successor a text that is no number."
+  description: "The partner's application at the broker: a number in v3, in its successor a text that is not a number."
 } as const
 
 /** Forms of application ids. No document gives the successor's; the numbers of v3 are not valid there. */

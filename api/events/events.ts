@@ -115,7 +115,7 @@ function typesOf(list: string | undefined): EventType[] | undefined {
   const names = list?.split(',')
   const unknown = names?.find(name => !isEventType(name))
   if (unknown !== undefined) {
-    const message = `names '${unknown}', which is no type; there are ${eventTypeNames.join(', ')}`
+    const message = `names '${unknown}', which is not an event type; the types are ${eventTypeNames.join(', ')}`
     throw invalid([{ path: '/query/types', message }])
   }
   return names as EventType[] | undefined

@@ -111,7 +111,7 @@ function createTls({ cert, key }: { cert: string; key: string }, options: Server
     return createTlsServer({ ...options, ...pair }, handler)
   } catch (cause) {
     const reason = cause instanceof Error ? cause.message : String(cause)
-    throw new ConfigError(`TLS_CERT and TLS_KEY are no certificate with its key (${reason})`, { cause })
+    throw new ConfigError(`TLS_CERT and TLS_KEY are not a certificate and its key (${reason})`, { cause })
   }
 }
 

@@ -203,7 +203,7 @@ async function changeLimits({ db, actor }: Opened, { partnerId, perKey, perTrade
 /** The id must have the form of the dialect's application ids. Throws CommandRefusal. */
 function checkAppId(dialect: 'v3' | 'next', appId: string | undefined, { given }: { given: boolean }): void {
   if (appId !== undefined && brokerAppIdForms[dialect].test(appId)) return
-  const form = dialect === 'v3' ? 'a number' : 'the client id of an application registered there, which is no number'
+  const form = dialect === 'v3' ? 'a number' : 'the client id of an application registered there, which is not a number'
   if (given) throw new CommandRefusal(`--broker-app-id must be ${form} in ${dialect}, not '${appId}'.`)
   throw new CommandRefusal(`--broker-app-id is required in ${dialect}: ${form}.`)
 }

@@ -104,7 +104,7 @@ async function list(
     return { data: [], cursor: cursor(latest), caughtUp: true }
   }
   const point = after === undefined ? undefined : readCursor(pepper, partnerId, after)
-  if (after !== undefined && !point) throw new UsageError(`--after is no cursor of ${partnerId}`)
+  if (after !== undefined && !point) throw new UsageError(`--after is not a cursor of ${partnerId}`)
   try {
     const filter = {
       partnerId,

@@ -198,7 +198,7 @@ async function readStandby(standby: Db, { lsn, epoch, requestedAt }: ReplicaPosi
 }
 
 function wrongOf({ standby, behind, identity, ahead }: StandbyRow, wanted: ReplicaPosition): string | undefined {
-  if (!standby || behind === null) return 'this server is no standby'
+  if (!standby || behind === null) return 'this server is not a standby'
   // A log of another history has positions that mean nothing here.
   if (identity !== wanted.identity) return 'the standby is on another history than the primary'
   return Math.abs(ahead) > CLOCKS_APART_SECONDS

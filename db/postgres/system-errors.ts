@@ -51,7 +51,7 @@ export function systemErrorText(error: unknown): string | undefined {
 
 /**
  * Resolves when the server listens at the address that two settings name. Throws ConfigError naming the setting when
- * the port is taken or not allowed, or the host is no address of this machine.
+ * the port is taken or not allowed, or the host is not an address of this machine.
  */
 export async function listenAt(
   server: Server,
@@ -80,7 +80,7 @@ function refusedAddress(
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
-      return `${settings.host} ${host} is no address of this machine (${code})`
+      return `${settings.host} ${host} is not an address of this machine (${code})`
     default:
       return undefined
   }

@@ -341,7 +341,7 @@ function readValues(env: NodeJS.ProcessEnv): Environment {
       throw new ConfigError(`${name} needs ${other} as well (${environment.properties[other].description})`)
   for (const name of addresses)
     if (given[name] !== undefined && !URL.canParse(String(given[name])))
-      throw new ConfigError(`${name} is no address (${environment.properties[name].description})`)
+      throw new ConfigError(`${name} is not an address (${environment.properties[name].description})`)
   return values
 }
 

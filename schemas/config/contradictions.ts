@@ -133,7 +133,7 @@ const rules: Rule[] = [
     severity: 'warn',
     find: ({ misspelt }) =>
       misspelt.length > 0
-        ? misspelt.map(({ name, meant }) => `${name} is no setting, and ${meant} is unset`).join('; ')
+        ? misspelt.map(({ name, meant }) => `${name} is not a setting, and ${meant} is unset`).join('; ')
         : undefined,
     advice: 'correct the name'
   },

@@ -82,7 +82,7 @@ export function readTradeTimestamp(given: string, now = Date.now()): Date {
   const at = new Date(toMilliseconds(given))
   if (Number.isNaN(at.getTime())) throw implausible('is not a date there is')
   if (at.getTime() < EARLIEST || at.getTime() > now + AHEAD_MS)
-    throw implausible(`means ${at.toISOString()}, which is no plausible time of a trade`)
+    throw implausible(`means ${at.toISOString()}, which is not a plausible time of a trade`)
   return at
 }
 

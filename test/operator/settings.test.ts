@@ -97,7 +97,7 @@ const pairs: Pair[] = [
   { env: { METRICS_HOST: '0.0.0.0', METRICS_PORT: '9091' } },
   {
     env: { BROKR_URL: 'wss://broker.example.com', LOGLEVEL: 'debug' },
-    says: /^BROKR_URL is no setting, and BROKER_URL is unset; LOGLEVEL is no setting, and LOG_LEVEL is unset$/,
+    says: /^BROKR_URL is not a setting, and BROKER_URL is unset; LOGLEVEL is not a setting, and LOG_LEVEL is unset$/,
     severity: 'warn'
   },
   // A setting that is set was not misspelt, and short or empty names are anything's.
@@ -179,11 +179,11 @@ wrong('is an address that is none, named by one line', async () => {
     AI_BASE_URL: { AI_BASE_URL: 'http://' }
   }
   for (const [name, set] of Object.entries(addresses))
-    assert.throws(() => readConfig({ ...env, ...set }), new RegExp(`^${name} is no address `), name)
+    assert.throws(() => readConfig({ ...env, ...set }), new RegExp(`^${name} is not an address `), name)
   const worker = startProcess('worker/main.ts', { ...env, BROKER_URL: 'ws://[bad' })
   assert.is(await worker.ended, 78)
   assert.is(worker.lines.length, 1, worker.lines.join('\n'))
-  assert.match(worker.lines[0] ?? '', /BROKER_URL is no address/)
+  assert.match(worker.lines[0] ?? '', /BROKER_URL is not an address/)
 })
 
 contradicting('keep the api from starting where every call would be refused, and the worker from nothing', async () => {

@@ -153,7 +153,7 @@ const troubles: StartupTrouble[] = [
   {
     name: 'an address of another machine',
     env: { HOST: '192.0.2.1' },
-    says: /HOST 192\.0\.2\.1 is no address of this machine/,
+    says: /HOST 192\.0\.2\.1 is not an address of this machine/,
     exitCode: 78,
     of: ['api/main.ts']
   },
@@ -167,7 +167,7 @@ const troubles: StartupTrouble[] = [
   {
     name: 'a key of another certificate',
     env: { TLS_CERT: certFile, TLS_KEY: other.keyFile },
-    says: /TLS_CERT and TLS_KEY are no certificate with its key/,
+    says: /TLS_CERT and TLS_KEY are not a certificate and its key/,
     exitCode: 78,
     of: ['api/main.ts']
   },

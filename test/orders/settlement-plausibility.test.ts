@@ -104,7 +104,7 @@ pure('finds what contradicts the contract or itself, and names it', () => {
     [{ ...option, buy_price: null }, { buyPrice: null }, /cost is not known/],
     [option, { sellPrice: '-5', profit: null }, /paid -5/],
     [option, { buyPrice: '1', profit: null }, /cost 1, not 10/],
-    [option, { profit: '-10' }, /no profit of -10/],
+    [option, { profit: '-10' }, /not a profit of -10/],
     [option, { payout: '99' }, /payout is 99/],
     [option, ended('sold', '1000', '990'), /more than 19.53/],
     [{ ...option, payout: '0' }, ended('won', '1000000', '999990', { payout: null }), /more than 10000/],

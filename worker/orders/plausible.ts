@@ -35,7 +35,7 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
   if (paid.lt(0)) found.push(`it paid ${sellPrice}`)
   if (state.buyPrice !== null && !cost.eq(state.buyPrice)) found.push(`it cost ${state.buyPrice}, not ${price}`)
   if (state.profit !== null && paid.minus(cost).minus(state.profit).abs().gt(CENT))
-    found.push(`it cost ${price} and paid ${sellPrice}, which is no profit of ${state.profit}`)
+    found.push(`it cost ${price} and paid ${sellPrice}, which is not a profit of ${state.profit}`)
   // Without a status the amounts alone are checked.
   const status = reported === undefined ? state.status : reported.status
   if (status === 'cancelled' && !paid.eq(cost)) found.push(`it was cancelled and paid ${sellPrice} for ${price}`)

@@ -240,7 +240,7 @@ export class Rest {
     }
     const protocol = URL.canParse(address) ? new URL(address).protocol : null
     const safe = protocol === 'wss:' || (protocol === 'ws:' && this.#options.base.startsWith('http:'))
-    if (!safe) throw unreadable('the address is no secure WebSocket address')
+    if (!safe) throw unreadable('the address is not a secure WebSocket address')
     return address
   }
 

@@ -13,13 +13,14 @@ export class BadFrame extends Error {
 
 /** An object, or BadFrame. */
 export function bodyOf(value: unknown, what: string): Body {
-  if (typeof value !== 'object' || value === null || Array.isArray(value)) throw new BadFrame(`${what} is no object`)
+  if (typeof value !== 'object' || value === null || Array.isArray(value))
+    throw new BadFrame(`${what} is not an object`)
   return value as Body
 }
 
 /** An array, or BadFrame. */
 export function listOf(value: unknown, what: string): unknown[] {
-  if (!Array.isArray(value)) throw new BadFrame(`${what} is no list`)
+  if (!Array.isArray(value)) throw new BadFrame(`${what} is not a list`)
   return value
 }
 
@@ -28,14 +29,14 @@ export function idOf(body: Body, field: string): string {
   const value = body[field]
   if (typeof value === 'number' && Number.isSafeInteger(value) && value > 0) return String(value)
   if (typeof value === 'string' && /^\d{1,20}$/.test(value)) return value
-  throw new BadFrame(`${field} is no identifier`)
+  throw new BadFrame(`${field} is not an identifier`)
 }
 
 /** A whole number: times and flags. */
 export function integerOf(body: Body, field: string): number {
   const value = body[field]
   if (typeof value === 'number' && Number.isSafeInteger(value)) return value
-  throw new BadFrame(`${field} is no whole number`)
+  throw new BadFrame(`${field} is not a whole number`)
 }
 
 /**
@@ -45,7 +46,7 @@ export function integerOf(body: Body, field: string): number {
 export function timeOf(body: Body, field: string): number {
   const value = integerOf(body, field)
   if (value >= firstTime && value < lastTime) return value
-  throw new BadFrame(`${field} is no time`)
+  throw new BadFrame(`${field} is not a time`)
 }
 
 /** A whole number, or null where there is none. */
@@ -58,7 +59,7 @@ export function numberOf(body: Body, field: string): number {
   const value = body[field]
   if (typeof value === 'number' && Number.isFinite(value)) return value
   if (typeof value === 'string' && plainDecimal.test(value)) return Number(value)
-  throw new BadFrame(`${field} is no number`)
+  throw new BadFrame(`${field} is not a number`)
 }
 
 /** An amount as plain decimal text, with every digit the broker gave. */
@@ -74,13 +75,13 @@ export function optionalDecimal(body: Body, field: string): string | null {
   if (value === undefined || value === null) return null
   if (typeof value === 'number' && Number.isFinite(value)) return plain(value)
   if (typeof value === 'string' && plainDecimal.test(value)) return value.startsWith('+') ? value.slice(1) : value
-  throw new BadFrame(`${field} is no amount`)
+  throw new BadFrame(`${field} is not an amount`)
 }
 
 /** An amount of money that may not be negative, nor beyond what a contract can cost. */
 export function moneyOf(body: Body, field: string): string {
   const amount = bounded(decimalOf(body, field), value => value >= 0 && value < mostMoney)
-  if (amount === null) throw new BadFrame(`${field} is no amount of money`)
+  if (amount === null) throw new BadFrame(`${field} is not an amount of money`)
   return amount
 }
 
@@ -88,7 +89,7 @@ export function moneyOf(body: Body, field: string): string {
 export function textOf(body: Body, field: string): string {
   const value = body[field]
   if (typeof value === 'string') return value
-  throw new BadFrame(`${field} is no text`)
+  throw new BadFrame(`${field} is not a text`)
 }
 
 /** A text, or null where there is none. */

@@ -239,7 +239,7 @@ function spotOf(fields: Fields, names: string[], pipSizeOf: PipSizeOf): string |
 function flag(body: Body, field: string): boolean {
   const value = body[field]
   if (value === 0 || value === 1) return value === 1
-  throw new BadFrame(`${field} is no flag`)
+  throw new BadFrame(`${field} is not a flag`)
 }
 
 const REPORT_PAGE = 1_000

@@ -302,7 +302,7 @@ export class BrokerConnection {
   #invalid(): void {
     this.#options.counters.invalid += 1
     this.#invalidFrames += 1
-    if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is no JSON object')
+    if (this.#invalidFrames === 1) this.#options.log.warn('the broker sent a frame that is not a JSON object')
     if (this.#invalidFrames < MAX_INVALID_FRAMES) return
     this.reset('too many unreadable frames')
   }
