@@ -2,7 +2,7 @@
 
 import { presentEntry } from '../../db/orders/entry.ts'
 import { getOrder as findOrder, notifyOf, type Outcome } from '../../db/orders/reading.ts'
-import { gathered } from '../../db/platform/back-off.ts'
+import { atCommonMoment } from '../../db/platform/back-off.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import { OrderEntry, OrderQuery } from '../../schemas/orders.ts'
 import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
@@ -45,7 +45,7 @@ async function over(
   await notifyOf(db, orderId, bus.replyChannel)
   for (;;) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
-    const until = Math.min(gathered(performance.now() + REREAD_MS), deadline)
+    const until = Math.min(atCommonMoment(performance.now() + REREAD_MS), deadline)
     const woken = bus.wait('order', orderId, until - performance.now(), signal)
     const row = await batched.order(orderId)
     if (!row || isOver(row) || performance.now() >= deadline || signal.aborted) return

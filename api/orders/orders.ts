@@ -5,7 +5,7 @@ import { hashTerms, type OrderTerms } from '../../db/orders/inserting.ts'
 import { listEntries } from '../../db/orders/listing.ts'
 import { expireOrders, getOrder, type OrderRow, type Outcome, outcomeOf } from '../../db/orders/reading.ts'
 import { findStored, type Lacking, type Stored, type StoredOrder } from '../../db/orders/storing.ts'
-import { backOff, gathered } from '../../db/platform/back-off.ts'
+import { atCommonMoment, backOff } from '../../db/platform/back-off.ts'
 import { refusedTooOften, rejectionOf } from '../../db/traders/accounts.ts'
 import { getTrader } from '../../db/traders/traders.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
@@ -125,7 +125,7 @@ async function store({ partner, signal, trace, ageMs }: PlacingRequest, services
   // Subscribed before it is stored: no wake-up can be missed, and the row need not be read again at once.
   const id = newId('order')
   const now = performance.now()
-  const firstMs = gathered(now + REREADS.firstMs) - now
+  const firstMs = atCommonMoment(now + REREADS.firstMs) - now
   const firstHint = bus.wait('order', id, Math.min(firstMs, config.orderTtlMs), signal)
   const { proof } = partner
   const stored = await batched.storeOrder({
@@ -260,7 +260,7 @@ async function awaitOutcome(
   for (let { phase } = first, reads = 0; ; reads++) {
     // Listen first, read then, sleep last: no wake-up is lost between them.
     const until = Math.min(
-      gathered(performance.now() + backOff(reads, REREADS)),
+      atCommonMoment(performance.now() + backOff(reads, REREADS)),
       deadline,
       isWaiting(phase) ? expireAt : deadline
     )

@@ -18,11 +18,11 @@ export function backOff(failures: number, { firstMs, mostMs }: BackOff): number 
 export const backOffInSql = (failures: string, { firstMs, mostMs }: BackOff): string =>
   `least(${mostMs}, ${firstMs} * 2 ^ least(${failures}, ${MAX_DOUBLINGS})) * interval '1 millisecond'`
 
-// Few enough moments that many reads fall into each, near enough that a read is hardly later than it was to be.
-const GATHERED_MS = 100
+// Long enough that many reads share a moment, short enough that no read is noticeably late.
+const MOMENT_MS = 100
 
 /**
- * When a read is to take place that may wait until `atMs`, on a process's monotonic clock: the reads of all that wait in the process
- * fall into the same ten moments of a second, so that they share statements (db/postgres/batch.ts).
+ * The moment of a read that was to take place at `atMs`, by the process's monotonic clock: reads of all that wait in the process
+ * take place at the same ten moments of a second, so that they share statements (db/postgres/batch.ts).
  */
-export const gathered = (atMs: number): number => Math.ceil(atMs / GATHERED_MS) * GATHERED_MS
+export const atCommonMoment = (atMs: number): number => Math.ceil(atMs / MOMENT_MS) * MOMENT_MS

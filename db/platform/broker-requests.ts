@@ -4,7 +4,7 @@ import { ApiError, type ErrorCode, type ErrorExtras } from '../../schemas/errors
 import { newId } from '../../schemas/fields/ids.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
 import { serving } from '../traders/account-leases.ts'
-import { backOff, gathered } from './back-off.ts'
+import { atCommonMoment, backOff } from './back-off.ts'
 import { type Bus, WORK } from './bus.ts'
 import type { Queue } from './queue.ts'
 
@@ -216,7 +216,7 @@ export async function awaitEnd(
   const deadline = performance.now() + timeoutMs
   for (let reads = 0; ; reads++) {
     // Subscribe before the first read, so that a response between the two is not missed.
-    const until = Math.min(gathered(performance.now() + backOff(reads, REREADS)), deadline)
+    const until = Math.min(atCommonMoment(performance.now() + backOff(reads, REREADS)), deadline)
     const woken = bus.wait('ask', id, until - performance.now(), signal)
     const row = await read(id)
     if (row && row.state !== 'waiting') return row
