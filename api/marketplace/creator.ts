@@ -10,7 +10,7 @@ import {
   retireBot as retire,
   updateBot
 } from '../../db/marketplace/listings.ts'
-import { requireWithin } from '../../db/platform/bounds.ts'
+import { requireRoom, requireWithin } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import { BotChanges, CreatorBot, CreatorBots, NewBot } from '../../schemas/marketplace/creator.ts'
 import type { Operation } from '../operation.ts'
@@ -79,6 +79,8 @@ export const createCreatorBot: Operation<{ body: NewBot }> = {
       code: body.code,
       version: body.version ?? '1.0.0'
     }
+    // Counted twice: before the code is written, which costs the most, and behind others that were written at the same time.
+    await requireRoom(db, 'creatorBots', party.partnerId, Buffer.byteLength(body.code))
     return db.transaction(async trx => {
       const bot = await insertBot(trx, party, facts)
       await requireWithin(trx, 'creatorBots', party.partnerId)
