@@ -1,7 +1,7 @@
 // The bots of the marketplace: their facts, their states, who may see and use them.
 //
-// Order of locks in everything about a bot: first the bot's row, then its purchase, subscription or review, then the
-// accounts of the ledger, last the listing's version. One order prevents deadlocks.
+// Order of locks in everything about a bot: first the trader who acts, or the partner of a new bot, then the bot's row, then its purchase,
+// subscription or review, then the accounts of the ledger, last the listing's version. One order prevents deadlocks.
 
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
