@@ -51,7 +51,9 @@ export async function sequenceEvents(db: Db, { notify = false }: { notify?: bool
        on conflict (partner_id) do update set position = p.position + excluded.position
        returning partner_id, position
      ), today as (
-       select greatest(day, (clock_timestamp() at time zone 'UTC')::date) as day from event_epoch where single
+       -- The day that the run before this one wrote to, which may be newer than the snapshot. The clock may have gone back since.
+       select greatest(e.day, (clock_timestamp() at time zone 'UTC')::date) as day
+         from (select from taken limit 1) any_taken cross join event_epoch e where e.single for no key update of e
      ), turned as (
        update event_epoch e set day = today.day from today where e.single and e.day < today.day
      ), logged as (

@@ -131,6 +131,36 @@ log("has each event by its id, also those of a day that the database's clock was
   await db.raw(`update event_epoch set day = day - 10`)
 })
 
+log(
+  'goes on with the day of the sequencer before, although the clock went back across midnight meanwhile',
+  async () => {
+    await sequenceAll(db)
+    const partner = await harness.makePartner()
+    // As one whose clock showed tomorrow.
+    const ahead = await db.transaction()
+    await ahead.raw(`update event_epoch set day = (now() at time zone 'UTC')::date + 1`)
+    await sequenceEvents(ahead)
+    await partner.makeTrader()
+    const waiting = sequenceEvents(db)
+    await until('the one after it to wait', async () => {
+      const locks = `select from pg_locks where locktype = 'advisory' and objid = 724202 and not granted`
+      return (await db.raw(locks)).rows.length > 0
+    })
+    await ahead.commit()
+    await waiting
+    await partner.makeTrader()
+    await sequenceAll(db)
+    const { status, body } = await partner.call(listEvents, { query: { limit: 1 } })
+    assert.is(status, 200)
+    const { events } = await readAll(partner, { after: body.cursor })
+    assert.equal(
+      events.map(({ position }) => position),
+      [2, 3]
+    )
+    await db.raw(`update event_epoch set day = (now() at time zone 'UTC')::date`)
+  }
+)
+
 log('is written and read while a transaction that has read it stays open, and the days ahead are made', async () => {
   const partner = await harness.makePartner()
   await sequenceAll(db)
