@@ -7,10 +7,12 @@ import * as assert from 'uvu/assert'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listOpenPositions } from '../../api/orders/positions.ts'
-import { exchangeTokens } from '../../api/traders/accounts.ts'
+import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { getBalance } from '../../api/traders/balance.ts'
 import { ceilingOf, convertStake } from '../../worker/orders/stake.ts'
 import type { Effect } from '../../worker/simulator/effects.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { openRelay } from '../broker/broker-relay.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { holdPrice } from '../support/market-stage.ts'
@@ -18,9 +20,20 @@ import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
-onClose(() => simulator.close())
+/** Accounts that the broker shows without a currency, as the schemas let it. */
+const unset = new Set<unknown>()
+const relay = await openRelay(simulator, frame => {
+  const name = ['authorize', 'balance'].find(each =>
+    unset.has((frame[each] as { loginid?: string } | undefined)?.loginid)
+  )
+  return name === undefined ? frame : { ...frame, [name]: { ...(frame[name] as object), currency: '' } }
+})
+onClose(() => {
+  relay.close()
+  return simulator.close()
+})
 const env = {
-  ...brokerEnv(simulator),
+  ...brokerEnv(relay),
   ORDER_TTL_MS: '30000',
   RECONCILE_AFTER_MS: '1000',
   BROKER_ANSWER_TIMEOUT_MS: '700',
@@ -119,6 +132,25 @@ for (const [first, then, stakeInAccount] of [
     }
   )
 }
+
+// The newer dialect lists its accounts over REST, with a currency each.
+if (v3)
+  placing('is refused while the account has no currency, which is read again afterwards', async () => {
+    const trader = await makeTrader('USD', { given: false })
+    const { accountId, traderExternalId } = trader
+    const query = { traderExternalId }
+    unset.add(accountId)
+    const { status, body } = await partner.call(placeBinaryOrder, { body: order(trader) })
+    assert.equal([status, body.error], [422, 'INVALID_CONTRACT'])
+    assert.match(body.message, /no currency yet/)
+    const balance = await partner.call(getBalance, { query })
+    assert.equal([balance.status, balance.body.message], [502, body.message])
+    const currency = async () => (await partner.call(listAccounts, { query })).body.data[0].currency
+    assert.is(await currency(), null)
+    unset.delete(accountId)
+    assert.is((await partner.call(placeBinaryOrder, { body: order(trader) })).body.status, 'CLOSED')
+    assert.is(await currency(), 'USD')
+  })
 
 placing('is refused without a rate, and nothing is bought', async () => {
   const trader = await makeTrader('AUD')

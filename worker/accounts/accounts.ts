@@ -10,6 +10,7 @@ import {
   type StoredToken,
   unsealToken
 } from '../../db/traders/accounts.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
 import { tokenRefused } from '../broker/credentials.ts'
 import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from '../broker/port.ts'
@@ -97,7 +98,10 @@ export async function rejectToken(
   await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reasonOf({ reason }, sealed) })
 }
 
-/** The account's currency: as stored, else from the broker, and then stored. */
+/** Why an account without a currency can neither trade nor show a balance. */
+export const NO_CURRENCY = 'The account has no currency yet: its owner chooses one at the broker.'
+
+/** The account's currency: as stored, else from the broker, and then stored. Throws INVALID_CONTRACT where it has none yet. */
 export async function currencyOf(
   { db }: Pick<WorkerServices, 'db'>,
   session: Session,
@@ -105,6 +109,7 @@ export async function currencyOf(
 ): Promise<string> {
   if (currency) return currency
   const { currency: stated } = await session.balance()
+  if (stated === null) throw new ApiError('INVALID_CONTRACT', NO_CURRENCY)
   await learnCurrency(db, accountRowId, stated)
   return stated
 }

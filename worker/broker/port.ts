@@ -290,7 +290,8 @@ export interface Session {
    * `ran`; after 'unknown' the contract's state shows which limits it has.
    */
   changeLimits(contractId: string, limits: ContractLimits): Promise<void>
-  balance(): Promise<{ balance: string; currency: string }>
+  /** The account's balance; without a currency until its owner has chosen one. */
+  balance(): Promise<{ balance: string; currency: string | null }>
   /** Open contracts. */
   portfolio(): Promise<Evidence[]>
   /** Purchases since `from`, newest first, at most `limit` (999); fewer are the last ones. */

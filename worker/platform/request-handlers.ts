@@ -7,7 +7,7 @@ import { arrivalTimes, findDoubt } from '../../db/orders/resolving.ts'
 import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Candle } from '../../schemas/market.ts'
-import { openSession, rejectToken } from '../accounts/accounts.ts'
+import { NO_CURRENCY, openSession, rejectToken } from '../accounts/accounts.ts'
 import { reconcileAccounts } from '../accounts/reconciliation.ts'
 import { reconcilePartner } from '../analytics/reconciling.ts'
 import { BrokerError, type ContractState, type Evidence, type Session, stakeCurrency } from '../broker/port.ts'
@@ -46,7 +46,9 @@ async function balance(services: WorkerServices, accountRowId: string): Promise<
   if (!ref) throw new ApiError('BROKER_DISCONNECTED')
   try {
     // A session that an older token opened proves neither the stored token nor the mode that the account has now.
-    return await (await openSession(services, ref, { anew: !ref.proven })).balance()
+    const { balance, currency } = await (await openSession(services, ref, { anew: !ref.proven })).balance()
+    if (currency === null) throw new BrokerError('BROKER_UPSTREAM', NO_CURRENCY, { brokerCode: 'NoCurrencySet' })
+    return { balance, currency }
   } catch (error) {
     if (error instanceof BrokerError && error.rejected) await rejectToken(services, ref, error)
     throw error

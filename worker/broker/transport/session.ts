@@ -119,13 +119,13 @@ export class AccountSession implements Session {
     )
   }
 
-  async balance(): Promise<{ balance: string; currency: string }> {
+  async balance(): Promise<{ balance: string; currency: string | null }> {
     const frame = await this.#read('balance')
     return readResponse(frame, ({ balance }) => {
       const body = bodyOf(balance, 'balance')
       const { dialect, accountId } = this.#options
       if ((dialect.accountOfBalance(body) ?? accountId) !== accountId) throw anotherAccount()
-      return { balance: decimalOf(body, 'balance'), currency: textOf(body, 'currency') }
+      return { balance: decimalOf(body, 'balance'), currency: textOf(body, 'currency') || null }
     })
   }
 
