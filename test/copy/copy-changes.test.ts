@@ -19,6 +19,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { makeFollowedOrder } from '../support/copying.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -239,12 +240,7 @@ late('counts from the purchase of its leader, however long the follow was locked
   const holder = await services.db.transaction()
   await holder('follows').where({ leader_id: leader.traderId }).forUpdate().select('id')
   const fanning = fanOut(worker, new CopyPace(systemClock))
-  await until('the wait for the lock', async () => {
-    const { rows: waiting } = await services.db.raw(
-      `select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    )
-    return waiting.length > 0
-  })
+  await untilLockWaits(services.db)
   // As if the lock were waited for as long as an order lives.
   await services.db.raw(`update orders set sent_at = sent_at - interval '1 minute' where id = ?`, [orderId])
   await holder.rollback()

@@ -9,6 +9,7 @@ import { eraseTrader } from '../../db/traders/erasure.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -212,10 +213,7 @@ following(
       const followed = partner.call(followLeader, {
         body: { traderExternalId: follower.traderExternalId, leaderId }
       })
-      await until('the follow to wait', async () => {
-        const waiting = `select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into follows%'`
-        return (await db.raw(waiting)).rows.length > 0
-      }).finally(() => erasing.commit())
+      await untilLockWaits(db, { text: 'insert into follows' }).finally(() => erasing.commit())
       return (await followed).body.error
     }
     assert.is(await begin(other.traderId, other.traderId), 'LEADER_NOT_FOUND')
@@ -243,10 +241,7 @@ following('holds a trader to the bound of its follows, also where several begin 
   const begun = [leader, other].map(({ traderId: leaderId }) =>
     partner.call(followLeader, { body: { traderExternalId: follower.traderExternalId, leaderId } })
   )
-  await until('both to wait', async () => {
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    return (await db.raw(waiting)).rows.length > 1
-  }).finally(() => holding.commit())
+  await untilLockWaits(db, { count: 2 }).finally(() => holding.commit())
   assert.equal((await Promise.all(begun)).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
   const { body } = await partner.call(listMyFollows, { query: { traderExternalId: follower.traderExternalId } })
   assert.is(body.data.filter(({ status }: { status: string }) => status === 'ACTIVE').length, 1)

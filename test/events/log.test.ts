@@ -16,6 +16,7 @@ import { EVENTS } from '../../db/platform/bus.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { markRejected } from '../../db/traders/accounts.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { countLockWaits } from '../support/lock-waits.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
@@ -91,9 +92,7 @@ log('keeps the events of a record in order while a sequencer is held up', async 
   await sequenceAll(db)
   const happens = (partner_id: string, count: number) =>
     db('event_outbox').insert({ partner_id, type: 'key.revoked', subject: 'a key', facts: { count } })
-  const waiting = async () =>
-    (await db.raw(`select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`)).rows
-      .length as number
+  const waiting = () => countLockWaits(db)
   // Positions are given partner by partner, in the order of their ids.
   const holding = await db.transaction()
   await holding('event_positions').where({ partner_id: first }).forUpdate()

@@ -9,7 +9,8 @@ import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
-import { call, closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { call, closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { draft, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 import { makeTestSide } from '../support/test-side.ts'
 
@@ -22,21 +23,6 @@ async function makeActor(partner: TestPartner) {
   const { traderId } = await partner.makeTrader()
   const { token } = await insertTraderSession(db, pepper, { partnerId: partner.partnerId, traderId, ttlHours: 1 })
   return { traderId, as: { headers: { 'x-trader-session': token } } }
-}
-
-/** Waits until so many statements wait for locks, or the work has ended without. */
-async function waits(count: number, work: Promise<unknown>): Promise<void> {
-  let ended = false
-  const end = () => {
-    ended = true
-  }
-  work.then(end, end)
-  await until(`${count} statements to wait`, async () => {
-    const { rows } = await db.raw(
-      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    )
-    return ended || rows.length >= count
-  })
 }
 
 const races = suite('changes at the same time')
@@ -55,7 +41,7 @@ races('store nothing for a trader who is being erased', async () => {
     partner.call(publishBot, { ...of(draftId), ...as }),
     partner.call(likeCommunityBot, { ...of(shared.botId), ...as })
   ])
-  await waits(3, calls).finally(() => erasing.commit())
+  await untilLockWaits(db, { count: 3, work: calls }).finally(() => erasing.commit())
   assert.equal(
     (await calls).map(({ status }) => status),
     [401, 401, 401]
@@ -83,9 +69,9 @@ races('let a key of a test side be made while a subscription of that side is ren
     counts,
     failed: (_, error) => failures.push(error)
   })
-  await waits(1, renewing)
+  await untilLockWaits(db, { count: 1, work: renewing })
   const creating = call(harness.address, createKey, { body: { test: true }, headers: { cookie } })
-  await waits(2, creating)
+  await untilLockWaits(db, { count: 2, work: creating })
   await holding.commit()
   await renewing
   const { status } = await creating
@@ -106,7 +92,7 @@ races('hold a creator to the bound of its bots', async () => {
   const holding = await db.transaction()
   await holding('partners').where({ id: partner.partnerId }).forUpdate().first('id')
   const calls = Promise.all([1, 2].map(() => partner.call(createCreatorBot, { body: draft })))
-  await waits(2, calls).finally(() => holding.commit())
+  await untilLockWaits(db, { count: 2, work: calls }).finally(() => holding.commit())
   assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
 })
 

@@ -17,6 +17,7 @@ import { addUpTraderDays } from '../../db/traders/days.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startApi, startProcess, startTestWorker } from '../support/processes.ts'
@@ -89,10 +90,7 @@ partners(
     const earlier = await services.db.transaction()
     await setBroker(earlier, partnerId, { dialect: 'next', appId: 'app-7Q2' })
     const later = run('partners', 'set-broker', partnerId, '--dialect', 'v3')
-    await until('the command to wait', async () => {
-      const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-      return (await services.db.raw(waiting)).rows.length > 0
-    })
+    await untilLockWaits(services.db)
     await earlier.commit()
     assert.match((await later).stderr, '--broker-app-id is required in v3')
     const { brokerDialect, brokerAppId } = await document('partners', 'show', partnerId)

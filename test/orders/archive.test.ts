@@ -14,7 +14,8 @@ import { findOrders } from '../../db/orders/reading.ts'
 import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { findNamedOrders } from '../../db/platform/named.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import { closeAll, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { binaryOrder, DAY_MS, daysAgo, insertOldOrder, unbought } from '../support/old-orders.ts'
 import { rowsRead } from '../support/rows-read.ts'
 
@@ -200,13 +201,7 @@ for (const [named, columns] of [
     const trx = await db.transaction()
     assert.is(await move(trx), 1)
     const repeat = place(body)
-    await until('the statement that waits for the move', async () => {
-      const [{ count }] = (await rows<{ count: number }>(
-        db,
-        `select count(*) as count from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-      )) as [{ count: number }]
-      return count > 0
-    })
+    await untilLockWaits(db)
     await trx.commit()
     const { status, body: returned } = await repeat
     assert.is(status, 'phase' in columns ? 502 : 200, JSON.stringify(returned))

@@ -15,6 +15,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -246,11 +247,7 @@ async function holdOrders(ids: string[]) {
   return {
     // In this transaction, which would be ended for its idleness otherwise.
     phaseOf: async (id: string) => (await trx('orders').where({ id }).first()).phase,
-    waiting: (count: number) =>
-      until(`${count} statements to wait`, async () => {
-        const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-        return (await trx.raw(waiting)).rows.length === count
-      }),
+    waiting: (count: number) => untilLockWaits(trx, { count }),
     release: () => trx.rollback()
   }
 }

@@ -10,6 +10,7 @@ import { decideBreak, insertBreak, listBreaks } from '../../db/orders/reconcilia
 import { recordAudit } from '../../db/platform/audit.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
@@ -130,13 +131,6 @@ settling('refuses a name that several orders go by, and names them', async () =>
   )
 })
 
-/** Waits until a statement waits for a lock. */
-const lockWait = () =>
-  until('a statement to wait', async () => {
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    return (await db.raw(waiting)).rows.length > 0
-  })
-
 settling('and a decision on the finding of its order at the same time wait for each other', async () => {
   const { order } = await makeStuck()
   const finding = (await listBreaks(db, 1000)).find(({ orderId }) => orderId === order.id)
@@ -144,7 +138,7 @@ settling('and a decision on the finding of its order at the same time wait for e
   const deciding = await db.transaction()
   await decideBreak(deciding, { findingId, resolution: 'known' })
   const settled = document(...settle(order.id, '0', '--yes'))
-  await lockWait()
+  await untilLockWaits(db)
   // A deadlock until the log was written last.
   await recordAudit(deciding, { actor, action: 'findings.resolve', target: String(findingId) })
   await deciding.commit()
@@ -219,7 +213,7 @@ selling('and a decision on its finding at the same time wait for each other', as
   const deciding = await db.transaction()
   await decideBreak(deciding, { findingId: Number(target), resolution: 'known' })
   const sold = document(...sell(trader, contractId, '--yes'))
-  await lockWait()
+  await untilLockWaits(db)
   await recordAudit(deciding, { actor, action: 'findings.resolve', target })
   await deciding.commit()
   assert.is((await sold).status, 'sold')

@@ -15,6 +15,7 @@ import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 
@@ -127,23 +128,12 @@ async function makeContested() {
   return { accountId: trader.accountId, insert, claim }
 }
 
-/** Resolves when `work` has ended or waits for somebody's lock. */
-async function standing(work: Promise<unknown>): Promise<void> {
-  let ended = false
-  const end = () => {
-    ended = true
-  }
-  work.then(end, end)
-  const waits = `select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()`
-  await until('the other claim', async () => ended || (await db.raw(waits)).rows.length > 0)
-}
-
 racing('make one intent of one order', async () => {
   const { claim } = await makeContested()
   const first = await db.transaction()
   const one = await claim(first, 'one')
   const other = claim(db, 'other')
-  await standing(other)
+  await untilLockWaits(db, { work: other })
   await first.commit()
   const claimed = [...one.claimed, ...(await other).claimed]
   assert.is(claimed.length, 1)
@@ -163,7 +153,7 @@ racing('have one order of an account under way, though each sees another one fir
     () => 'claimed',
     (error: { constraint?: string }) => error.constraint
   )
-  await standing(other)
+  await untilLockWaits(db, { work: other })
   await first.commit()
   assert.is(one.claimed.length, 1)
   assert.is(await other, 'orders_one_in_doubt')

@@ -9,6 +9,7 @@ import { FaultyNetwork } from '../chaos/network.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -100,14 +101,7 @@ stopping('ends only when what it claims at that moment is bought', async () => {
   const other = await db.transaction()
   await other.raw(`insert into account_leases (account_id, worker) values (?, 'another')`, [accountId])
   harness.services.bus.publish(channelOf(name), 'claim', accountId)
-  await until('its claim to wait', async () => {
-    const waiting = await rows(
-      db,
-      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'
-          and query like 'with accounts as (select distinct account_id%'`
-    )
-    return waiting.length === 1
-  })
+  await untilLockWaits(db, { text: 'with accounts as (select distinct account_id' })
   const stopped = worker.stop()
   await until('its accounts to be given up', async () => (await givenUp(name)).length === 1)
   await other.rollback()

@@ -20,6 +20,7 @@ import { type Clock, systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -397,12 +398,7 @@ exchanging('another one’s requests are served at once', async () => {
   const renewals = Promise.all(
     traders.map(({ traderExternalId: externalId, accountId }) => greedy.makeTrader({ externalId, accountId }))
   )
-  await until('the exchanges to wait', async () => {
-    const { rows } = await harness.services.db.raw(
-      `select count(*)::int as count from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    )
-    return rows[0].count >= 3
-  })
+  await untilLockWaits(harness.services.db, { count: 3 })
   const mine = { traderExternalId: other.traderExternalId }
   assert.is((await modest.call(listAccounts, { query: mine })).status, 200)
   await modest.makeTrader({ externalId: other.traderExternalId, accountId: other.accountId })

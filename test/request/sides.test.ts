@@ -23,6 +23,7 @@ import { errors } from '../../schemas/errors/errors.ts'
 import { allScopes } from '../../schemas/fields/scopes.ts'
 import { type Crossing, makeCrossings } from '../support/crossing.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { books, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { makeTestSide } from '../support/test-side.ts'
@@ -310,8 +311,7 @@ market('is dealt with once by checks that run at once, and none of them reports 
     entries: move(wallet, accounts.testFees, '100')
   })
   const checks = Promise.all([billing(), billing(), billing()])
-  const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-  await until('the checks to wait for the wallet', async () => (await rows(db, waiting)).length === 3)
+  await untilLockWaits(db, { count: 3 })
   await spending.commit()
   await checks
   const { payouts } = await listPayouts(db, { partnerId: creator.partnerId, page: 1, limit: 100 })

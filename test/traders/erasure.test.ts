@@ -26,7 +26,8 @@ import { hashPassword } from '../../db/platform/passwords.ts'
 import { unsealToken } from '../../db/traders/accounts.ts'
 import { insertReset } from '../../db/traders/credentials.ts'
 import { personalData, withoutTraders } from '../../db/traders/personal-data.ts'
-import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
+import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -308,16 +309,6 @@ erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps ord
   assert.is(entry.details.tables.orders, 3)
 })
 
-/** Waits until a statement that has this text waits for a lock. */
-const waits = (statement: string) =>
-  until(`${statement} to wait`, async () => {
-    const found = await db.raw(
-      `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like ?`,
-      [`%${statement}%`]
-    )
-    return found.rows.length > 0
-  })
-
 erasing('leaves no name in an order that another transaction changes meanwhile', async () => {
   const anna = await makePerson()
   const change = await db.transaction()
@@ -325,7 +316,7 @@ erasing('leaves no name in an order that another transaction changes meanwhile',
     .where({ id: (await db('orders').where({ trader_id: anna.traderId }).first('id')).id })
     .update({ markup: '0.1' })
   const erased = erase(anna.traderId)
-  await waits('update orders set').finally(() => change.commit())
+  await untilLockWaits(db, { text: 'update orders set' }).finally(() => change.commit())
   const { stdout, exitCode, stderr } = await erased
   assert.is(exitCode, 0, stderr)
   assert.is(JSON.parse(stdout).tables.orders, 3)
@@ -339,7 +330,7 @@ erasing('has nothing stored for the trader by requests that come while it runs',
   const holding = await db.transaction()
   await holding('trade_records').where({ trader_external_id: anna.traderExternalId }).update({ symbol: 'R_10' })
   const erased = erase(anna.traderId)
-  await waits('update trade_records set')
+  await untilLockWaits(db, { text: 'update trade_records set' })
   const posts = [
     partner.call(postMessage, { ...as, body: { content: `I am ${word} still` } }),
     partner.call(updateCommunityProfile, { ...as, body: { displayName: word, isPublic: true } }),
@@ -347,8 +338,8 @@ erasing('has nothing stored for the trader by requests that come while it runs',
   ]
   const { accountId, traderExternalId } = anna
   const activated = partner.call(activateAccount, { body: { traderExternalId, accountId } })
-  await waits('for key share')
-  await waits('update "traders" set "active_account_id"').finally(() => holding.commit())
+  await untilLockWaits(db, { text: 'for key share' })
+  await untilLockWaits(db, { text: 'update "traders" set "active_account_id"' }).finally(() => holding.commit())
   const { exitCode, stderr } = await erased
   assert.is(exitCode, 0, stderr)
   for (const { status } of await Promise.all(posts)) assert.is(status, 401)

@@ -17,7 +17,8 @@ import { newToken } from '../../db/platform/crypto.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { replacePassword, setDisabled } from '../../db/traders/credentials.ts'
-import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -47,8 +48,7 @@ async function outrun<T>(
   const { attempted } = await db.transaction(async trx => {
     await trx('traders').where({ id: traderId }).forUpdate().first('id')
     const attempted = attempt()
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-    await until('the attempt to wait', async () => (await db.raw(waiting)).rowCount > 0)
+    await untilLockWaits(db)
     await change(trx)
     return { attempted }
   })

@@ -16,6 +16,7 @@ import type { Db } from '../../db/postgres/connection.ts'
 import { listDeliveries, PASSED_AT_MOST } from '../../db/webhooks/deliveries.ts'
 import { newest, readAll, sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { rowsRead } from '../support/rows-read.ts'
 import { openReceiver } from './receiver.ts'
@@ -295,8 +296,7 @@ replaying('hold no endpoint while they count events: its deliveries go on', asyn
   const { replay } = await db.transaction(async trx => {
     await trx.raw('lock table events in access exclusive mode')
     const replay = partner.call(replayWebhook, { params: { id: webhookId }, body: { since } })
-    const waiting = `select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like '%count(*)%'`
-    await until('it to wait for the events', async () => (await db.raw(waiting)).rowCount > 0, WAIT_MS)
+    await untilLockWaits(db, { text: 'count(*)', timeoutMs: WAIT_MS })
     await db.raw('select from webhook_endpoints where id = ? for update nowait', [webhookId])
     return { replay }
   })
