@@ -191,7 +191,7 @@ const claiming = (full: string[]) => `heads as materialized (
      claimed as (
        update orders o
           set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, checks = 0, absence_checks = 0, sent_at = clock.at,
-              -- The account may have been exchanged as one in another currency since; a stake that was converted before is converted anew.
+              -- The account may have been exchanged with another currency since; an earlier conversion of the stake does not count then.
               currency = coalesce((select a.currency from broker_accounts a where a.id = o.broker_account_id), o.currency),
               stake_in_account = null, exchange_rate = null,
               permit_until = least(clock.at + :permitMs * interval '1 millisecond', o.expires_at),

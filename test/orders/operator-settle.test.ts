@@ -139,7 +139,7 @@ settling('and a decision on the finding of its order at the same time wait for e
   await decideBreak(deciding, { findingId, resolution: 'known' })
   const settled = document(...settle(order.id, '0', '--yes'))
   await untilLockWaits(db)
-  // A deadlock until the log was written last.
+  // Both would wait for each other if the command wrote the log first.
   await recordAudit(deciding, { actor, action: 'findings.resolve', target: String(findingId) })
   await deciding.commit()
   assert.is((await settled).status, 'CLOSED')
