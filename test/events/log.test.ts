@@ -12,6 +12,7 @@ import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { dropEventDays, makeEventDays, newEventEpoch, readOutbox, sequenceEvents } from '../../db/events/sequence.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { approvePayout, markPayoutPaid, rejectPayout } from '../../db/money/payouts.ts'
+import { revokeKey as revoke } from '../../db/partners/keys.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { markRejected } from '../../db/traders/accounts.ts'
@@ -287,6 +288,28 @@ reading('holds an empty response back until there is an event, or time is over',
   assert.equal(typesOf((await waiting).body.data), ['account.connected'])
   const empty = await partner.call(listEvents, { query: { after: await newest(partner), wait: 1 } })
   assert.equal([empty.body.data, empty.body.caughtUp], [[], true])
+})
+
+reading('shows nothing to a key that was revoked while the response was held back', async () => {
+  const partner = await harness.makePartner()
+  await sequenceAll(db)
+  const after = await newest(partner)
+  const { waits } = harness.services
+  let held = false
+  harness.services.waits = {
+    ...waits,
+    signalFor(response, partnerId) {
+      held = true
+      return waits.signalFor(response, partnerId)
+    }
+  }
+  const waiting = partner.call(listEvents, { query: { after, wait: 30 } })
+  await until('the response to be held back', () => held)
+  harness.services.waits = waits
+  await revoke(db, partner.keyId)
+  await sequenceAll(db)
+  const { status, body } = await waiting
+  assert.equal([status, body.error], [403, 'KEY_REVOKED'])
 })
 
 reading('finds events whose hint was lost', async () => {
