@@ -69,8 +69,8 @@ const LOWEST_PRIORITY = 19
 export async function hostile(seconds: number): Promise<void> {
   const rounds = setting('BENCH_ROUNDS', 6)
   const deadline = performance.now() + setting('BENCH_MINUTES', 20) * 60_000
-  const wanted = process.env.BENCH_CASES?.split(',').filter(Boolean)
-  const chosen = attacks.filter(({ name }) => wanted?.some(part => name.includes(part)) ?? true)
+  const wanted = (process.env.BENCH_CASES ?? '').split(',').filter(Boolean)
+  const chosen = attacks.filter(({ name }) => wanted.length === 0 || wanted.some(part => name.includes(part)))
   if (chosen.length === 0) throw new Error(`BENCH_CASES: no attack of ${attacks.map(({ name }) => name).join('; ')}`)
   console.log(
     `hostile: ${chosen.length} attacks, ${rounds} turns of ${seconds} s alone and ${seconds} s beside; setting the stage`
