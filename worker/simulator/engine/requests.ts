@@ -34,25 +34,30 @@ const streams = `balance candles cashier_payments p2p_advert p2p_advertiser p2p_
 
 const token = matching('^[\\w\\-]{1,128}$')
 
-const terms = {
+/** Terms of a contract that both dialects have alike. */
+export const commonTerms = {
   amount: positive,
   barrier,
   barrier2: barrier,
-  barrier_range: oneOf('tight', 'middle', 'wide'),
   basis: oneOf('payout', 'stake'),
   cancellation: matching('^\\w+$'),
-  contract_type: oneOf(...contractTypes),
   currency,
   date_expiry: epoch(0),
-  date_start: epoch(0),
   duration: { type: 'integer', minimum: 0, maximum: 99_999_999 },
   duration_unit: oneOf('d', 'm', 's', 'h', 't'),
   growth_rate: number,
   limit_order: object({ stop_loss: number, take_profit: number }),
   multiplier: positive,
   payout_per_point: number,
+  selected_tick: integer
+}
+
+const terms = {
+  ...commonTerms,
+  barrier_range: oneOf('tight', 'middle', 'wide'),
+  contract_type: oneOf(...contractTypes),
+  date_start: epoch(0),
   product_type: oneOf('basic'),
-  selected_tick: integer,
   symbol,
   trade_risk_profile: oneOf('low', 'medium', 'high'),
   trading_period_start: integer
@@ -76,6 +81,47 @@ function listing(call: string): CallRule {
   const landing = oneOf(...landingCompanies)
   const rule = ofUser(call)
   return { ...rule, fields: { ...rule.fields, landing_company: landing, landing_company_short: landing } }
+}
+
+/** The calls without an account that both dialects have alike; `streams` are those of the dialect. */
+export function openCalls(streams: string[]): Record<string, CallRule> {
+  const streamName = oneOf(...streams)
+  return {
+    trading_times: {
+      ...open,
+      fields: { trading_times: matching('^([0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|today)$') },
+      required: ['trading_times']
+    },
+    // Before `ticks`, so that no request is taken for the other: calls are found in this order.
+    ticks_history: {
+      ...open,
+      fields: {
+        ticks_history: symbol,
+        adjust_start_time: flag,
+        count: integer,
+        end: matching('^(latest|[0-9]{1,10})$'),
+        granularity: oneOf(...granularities),
+        start: epoch(0),
+        style: oneOf('candles', 'ticks'),
+        subscribe: flag
+      },
+      required: ['ticks_history', 'end']
+    },
+    ticks: {
+      ...open,
+      fields: { ticks: { oneOf: [symbol, { type: 'array', items: symbol }] }, subscribe: flag },
+      required: ['ticks'],
+      msgType: 'tick'
+    },
+    time: { ...open, fields: { time: flag }, required: ['time'] },
+    ping: { ...open, fields: { ping: flag }, required: ['ping'], class: null },
+    forget: { ...open, fields: { forget: streamId }, required: ['forget'] },
+    forget_all: {
+      ...open,
+      fields: { forget_all: { oneOf: [streamName, { type: 'array', items: streamName }] } },
+      required: ['forget_all']
+    }
+  }
 }
 
 /** Every call this broker understands. */
@@ -120,11 +166,6 @@ export const calls: Record<string, CallRule> = {
     },
     required: ['contracts_for'],
     loginid: true
-  },
-  trading_times: {
-    ...open,
-    fields: { trading_times: matching('^([0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|today)$') },
-    required: ['trading_times']
   },
   proposal: {
     fields: { ...terms, proposal: flag, subscribe: flag },
@@ -259,27 +300,7 @@ export const calls: Record<string, CallRule> = {
     loginid: true,
     class: 'general'
   },
-  // Before `ticks`, so that no request is taken for the other: calls are found in this order.
-  ticks_history: {
-    ...open,
-    fields: {
-      ticks_history: symbol,
-      adjust_start_time: flag,
-      count: integer,
-      end: matching('^(latest|[0-9]{1,10})$'),
-      granularity: oneOf(...granularities),
-      start: epoch(0),
-      style: oneOf('candles', 'ticks'),
-      subscribe: flag
-    },
-    required: ['ticks_history', 'end']
-  },
-  ticks: {
-    ...open,
-    fields: { ticks: { oneOf: [symbol, { type: 'array', items: symbol }] }, subscribe: flag },
-    required: ['ticks'],
-    msgType: 'tick'
-  },
+  ...openCalls(streams),
   website_status: { ...open, fields: { website_status: flag, subscribe: bit }, required: ['website_status'] },
   // The documents name this call without a schema; this one follows its known response. No stream of rates here.
   exchange_rates: {
@@ -287,14 +308,6 @@ export const calls: Record<string, CallRule> = {
     fields: { exchange_rates: flag, base_currency: currency, target_currency: currency },
     required: ['exchange_rates', 'base_currency'],
     loginid: true
-  },
-  time: { ...open, fields: { time: flag }, required: ['time'] },
-  ping: { ...open, fields: { ping: flag }, required: ['ping'], class: null },
-  forget: { ...open, fields: { forget: streamId }, required: ['forget'] },
-  forget_all: {
-    ...open,
-    fields: { forget_all: { oneOf: [oneOf(...streams), { type: 'array', items: oneOf(...streams) }] } },
-    required: ['forget_all']
   },
   account_list: { ...open, fields: { account_list: flag }, required: ['account_list'], scopes: ['read'] },
   // The folder of schemas has none of this one; its fields are those all calls have.

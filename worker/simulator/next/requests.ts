@@ -1,12 +1,10 @@
 // The requests of the newer dialect, one row a call: the first dialect's without what it dropped.
 import type { TokenScope } from '../engine/accounts.ts'
-import { contractTypes as olderTypes } from '../engine/requests.ts'
+import { commonTerms, contractTypes as olderTypes, openCalls } from '../engine/requests.ts'
 import {
-  barrier,
   bit,
   type CallRule,
   complaintsOf,
-  currency,
   date,
   epoch,
   flag,
@@ -17,32 +15,17 @@ import {
   offset,
   oneOf,
   positive,
-  streamId,
   symbol
 } from '../engine/shapes.ts'
 
 const dropped = /^(CALLSPREAD|PUTSPREAD|LB\w+|SNOW\w+)$/
 const contractTypes = ['HIGHER', 'LOWER', ...olderTypes.filter(type => !dropped.test(type))]
 const contractType = oneOf(...contractTypes)
-const granularities = [60, 120, 180, 300, 600, 900, 1800, 3600, 7200, 14400, 28800, 86400]
 const streams = 'balance candles cashier_payments proposal proposal_open_contract ticks transaction'.split(' ')
 
 const terms = {
-  amount: positive,
-  barrier,
-  barrier2: barrier,
-  basis: oneOf('payout', 'stake'),
-  cancellation: matching('^\\w+$'),
+  ...commonTerms,
   contract_type: contractType,
-  currency,
-  date_expiry: epoch(0),
-  duration: { type: 'integer', minimum: 0, maximum: 99_999_999 },
-  duration_unit: oneOf('d', 'm', 's', 'h', 't'),
-  growth_rate: number,
-  limit_order: object({ stop_loss: number, take_profit: number }),
-  multiplier: positive,
-  payout_per_point: number,
-  selected_tick: integer,
   underlying_symbol: symbol
 }
 
@@ -60,11 +43,6 @@ export const nextCalls: Record<string, CallRule> = {
     required: ['active_symbols']
   },
   contracts_for: { ...open, fields: { contracts_for: symbol }, required: ['contracts_for'] },
-  trading_times: {
-    ...open,
-    fields: { trading_times: matching('^([0-9]{4}-[0-9]{1,2}-[0-9]{1,2}|today)$') },
-    required: ['trading_times']
-  },
   proposal: {
     ...open,
     fields: { ...terms, proposal: flag, subscribe: flag },
@@ -139,34 +117,7 @@ export const nextCalls: Record<string, CallRule> = {
     class: 'money'
   },
   transaction: { ...own, fields: { transaction: flag, subscribe: flag }, required: ['transaction', 'subscribe'] },
-  ticks_history: {
-    ...open,
-    fields: {
-      ticks_history: symbol,
-      adjust_start_time: flag,
-      count: integer,
-      end: matching('^(latest|[0-9]{1,10})$'),
-      granularity: oneOf(...granularities),
-      start: epoch(0),
-      style: oneOf('candles', 'ticks'),
-      subscribe: flag
-    },
-    required: ['ticks_history', 'end']
-  },
-  ticks: {
-    ...open,
-    fields: { ticks: { oneOf: [symbol, { type: 'array', items: symbol }] }, subscribe: flag },
-    required: ['ticks'],
-    msgType: 'tick'
-  },
-  time: { ...open, fields: { time: flag }, required: ['time'] },
-  ping: { ...open, fields: { ping: flag }, required: ['ping'], class: null },
-  forget: { ...open, fields: { forget: streamId }, required: ['forget'] },
-  forget_all: {
-    ...open,
-    fields: { forget_all: { oneOf: [oneOf(...streams), { type: 'array', items: oneOf(...streams) }] } },
-    required: ['forget_all']
-  }
+  ...openCalls(streams)
 }
 
 /** What is wrong with a request of the newer dialect. */
