@@ -470,7 +470,7 @@ streams('that no listener holds is forgotten at the broker, once', async () => {
 
 streams('of a refused call is not delivered', async () => {
   const { connection, close } = await connected((frame, socket) => {
-    reply(socket, frame, { error: { code: 'RateLimit', message: 'slow' } })
+    reply(socket, frame, { msg_type: 'buy', error: { code: 'RateLimit', message: 'slow' } })
     reply(socket, frame, poc({}, null))
   })
   const { stream, frames } = newFrameRecorder()

@@ -241,41 +241,51 @@ const receipt = {
 const poc = { contract_id: 5, is_sold: 0, buy_price: 10, purchase_time: 1_700_000_000 }
 
 for (const code of ['RateLimit', 'InvalidToken', 'AuthorizationRequired']) {
-  care(`takes the refusal of a contract's stream for none of its purchase (${code})`, async () => {
-    let bought = 0
-    let refused = false
-    const { session, close } = await scripted((frame, socket) => {
-      const error = { code, message: 'No.' }
-      if (frame.buy !== undefined) {
-        bought += 1
-        reply(socket, frame, { msg_type: 'proposal_open_contract', error })
-        reply(socket, frame, { msg_type: 'buy', buy: receipt })
-      } else if (!refused) {
-        refused = true
-        reply(socket, frame, { msg_type: 'proposal_open_contract', error })
-      } else {
-        const end = { ...poc, is_sold: 1, status: 'lost', sell_price: 0 }
-        reply(socket, frame, { proposal_open_contract: end, subscription: { id: 's' } })
-      }
-    })
-    const recorder = newRecorder()
-    const { contractId } = await session.buy(even, { ...buyOptions, listener: recorder.listener })
-    assert.equal([contractId, bought], ['5', 1])
-    // Two refusals of the stream: with the purchase, and of the first request of its own.
-    if (code === 'RateLimit') assert.is((await recorder.settled()).status, 'lost')
-    await close()
-  })
+  const error = { code, message: 'No.' }
 
-  care(`has a purchase in doubt whose receipt comes with an error, and sends it once (${code})`, async () => {
-    let sent = 0
-    const { session, close } = await scripted((frame, socket) => {
-      sent += 1
-      reply(socket, frame, { msg_type: 'buy', buy: receipt, error: { code, message: 'No.' } })
-    })
-    const error = await failure(session.buy(even, { ...buyOptions, listener: newRecorder().listener }))
-    assert.equal([error.ran, error.rejected, sent], ['unknown', false, 1])
-    await close()
-  })
+  // The schema of a contract's updates requires no name.
+  for (const name of [{ msg_type: 'proposal_open_contract' }, {}])
+    care(
+      `takes the refusal of a contract's stream for none of its purchase (${code} ${JSON.stringify(name)})`,
+      async () => {
+        let bought = 0
+        let refused = false
+        const { session, close } = await scripted((frame, socket) => {
+          if (frame.buy !== undefined) {
+            bought += 1
+            reply(socket, frame, { ...name, error })
+            reply(socket, frame, { msg_type: 'buy', buy: receipt })
+          } else if (!refused) {
+            refused = true
+            reply(socket, frame, { ...name, error })
+          } else {
+            const end = { ...poc, is_sold: 1, status: 'lost', sell_price: 0 }
+            reply(socket, frame, { proposal_open_contract: end, subscription: { id: 's' } })
+          }
+        })
+        const recorder = newRecorder()
+        const { contractId } = await session.buy(even, { ...buyOptions, listener: recorder.listener })
+        assert.equal([contractId, bought], ['5', 1])
+        // Two refusals of the stream: with the purchase, and of the first request of its own.
+        if (code === 'RateLimit') assert.is((await recorder.settled()).status, 'lost')
+        await close()
+      }
+    )
+
+  for (const beside of [{ buy: receipt }, { subscription: { id: 's' } }])
+    care(
+      `has a purchase in doubt whose error comes with ${Object.keys(beside)[0]}, and sends it once (${code})`,
+      async () => {
+        let sent = 0
+        const { session, close } = await scripted((frame, socket) => {
+          sent += 1
+          reply(socket, frame, { msg_type: 'buy', ...beside, error })
+        })
+        const failed = await failure(session.buy(even, { ...buyOptions, listener: newRecorder().listener }))
+        assert.equal([failed.ran, failed.rejected, sent], ['unknown', false, 1])
+        await close()
+      }
+    )
 }
 
 care('subscribes by itself when a purchase opened no stream', async () => {

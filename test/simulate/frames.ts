@@ -358,7 +358,8 @@ class ServedFrames implements SocketPeer {
     this.connection.deliver(ms, `refused ${code}`, () => {
       if (this.#over) return
       then()
-      this.#socket.arrive({ error: { code, message: `The broker said ${code}.` }, req_id: frame.req_id })
+      const error = { code, message: `The broker said ${code}.` }
+      this.#socket.arrive({ error, req_id: frame.req_id, ...(frame.buy === undefined ? {} : { msg_type: 'buy' }) })
     })
   }
 

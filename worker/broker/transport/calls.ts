@@ -76,9 +76,11 @@ export class Calls {
     const { error, msg_type: named, [call.responseKey]: body } = frame
     // A first response may have no body under its name yet, for example that of a stream of later events.
     if (body !== undefined || named === call.responseKey) return call
-    // An error under another name, before the receipt, is of the contract's stream: it must not be taken for the purchase's refusal.
-    const ofStream = call.mayRun && call.stream !== null && typeof named === 'string' && named !== 'error'
-    return error !== undefined && !ofStream ? call : undefined
+    if (error === undefined) return
+    // A purchase's stream has the purchase's number, and no schema requires an update's name: an error that does not name the purchase
+    // may be the stream's, and then the receipt is still to come. `error` is the name of a call that was not recognised.
+    const mayBeOfStream = call.mayRun && call.stream !== null && named !== 'error'
+    return mayBeOfStream ? undefined : call
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */

@@ -248,9 +248,9 @@ export class BrokerConnection {
     const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
       const refusal = readRefusal(frame.error)
-      // With a receipt beside it the frame contradicts itself: the call may have run, whatever the code.
-      const hasReceipt = Object.keys(frame[responseKey] ?? {}).length > 0
-      this.#settle(reqId, refused(mayRun && hasReceipt ? { ...refusal, code: 'BadFrame' } : refusal, mayRun))
+      // With a receipt or a stream beside it the frame contradicts itself: the call may have run, whatever the code.
+      const contradicts = subscriptionId !== null || Object.keys(frame[responseKey] ?? {}).length > 0
+      this.#settle(reqId, refused(mayRun && contradicts ? { ...refusal, code: 'BadFrame' } : refusal, mayRun))
     } else if (stream === null || subscriptionId === null) {
       this.#settle(reqId, frame)
     } else {
