@@ -1,9 +1,8 @@
 // Key management: the partner's own, with its session cookie and nothing else.
 
 import { insertKey, listKeys as list, presentKey, revokeKey as revoke } from '../db/partners/keys.ts'
-import { ensureTestSide } from '../db/partners/partners.ts'
 import { recordAudit } from '../db/platform/audit.ts'
-import { requireRoom } from '../db/platform/bounds.ts'
+import { requireWithin } from '../db/platform/bounds.ts'
 import { pathId } from '../schemas/fields/fields.ts'
 import { defaultScopes } from '../schemas/fields/scopes.ts'
 import { IssuedKey, KeyList, NewKey, RevokedKey } from '../schemas/keys.ts'
@@ -26,8 +25,6 @@ export const createKey: Operation<{ body: NewKey }> = {
   async handle({ partner, body }, { db, pepper }): Promise<IssuedKey> {
     const { test = false } = body
     const scopes = body.scopes ? [...new Set(body.scopes)] : defaultScopes
-    const owner = test ? await db.transaction(trx => ensureTestSide(trx, partner.partnerId)) : partner.partnerId
-    await requireRoom(db, 'keys', owner)
     const issued = await db.transaction(async trx => {
       const key = await insertKey(trx, pepper, {
         partnerId: partner.partnerId,
@@ -35,6 +32,8 @@ export const createKey: Operation<{ body: NewKey }> = {
         scopes,
         test
       })
+      // Only now, with the partner locked: of two requests at once the second counts the first.
+      await requireWithin(trx, 'keys', key.partnerId)
       await recordAudit(trx, { actor: `session:${partner.keyId}`, action: 'keys.issue', target: key.keyId })
       return key
     })

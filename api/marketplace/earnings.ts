@@ -2,7 +2,7 @@
 
 import { readEarnings } from '../../db/money/earnings.ts'
 import { listPayouts as list, presentPayout, requestPayout as request } from '../../db/money/payouts.ts'
-import { requireRoom } from '../../db/platform/bounds.ts'
+import { requireWithin } from '../../db/platform/bounds.ts'
 import { shown, usdOf } from '../../schemas/fields/money.ts'
 import { type PageQuery, pageQuery } from '../../schemas/fields/pages.ts'
 import { Earnings, NewPayout, Payout, PayoutPage } from '../../schemas/marketplace/creator.ts'
@@ -65,8 +65,12 @@ export const requestPayout: Operation<{ body: NewPayout }> = {
       amountUsd: usdOf(requested.body.amountUsd, '/body/amountUsd'),
       destinationAddress: requested.body.destinationAddress
     }
-    await requireRoom(db, 'payouts', wanted.partnerId)
-    return presentPayout(await db.transaction(trx => request(trx, wanted)))
+    return db.transaction(async trx => {
+      const payout = await request(trx, wanted)
+      // Only now, with the earnings locked: of two requests at once the second counts the first.
+      await requireWithin(trx, 'payouts', wanted.partnerId)
+      return presentPayout(payout)
+    })
   }
 }
 

@@ -5,13 +5,15 @@ import * as assert from 'uvu/assert'
 import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
 import { createKey } from '../../api/keys.ts'
 import { createCreatorBot, publishBot } from '../../api/marketplace/creator.ts'
+import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
+import { bounds } from '../../db/platform/bounds.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import { call, closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
-import { draft, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
+import { draft, earn, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
 import { makeTestSide } from '../support/test-side.ts'
 
 const harness = await openHarness()
@@ -92,6 +94,41 @@ races('hold a creator to the bound of its bots', async () => {
   const holding = await db.transaction()
   await holding('partners').where({ id: partner.partnerId }).forUpdate().first('id')
   const calls = Promise.all([1, 2].map(() => partner.call(createCreatorBot, { body: draft })))
+  await untilLockWaits(db, { count: 2, work: calls }).finally(() => holding.commit())
+  assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
+})
+
+races('hold a creator to the bound of its undecided payouts', async () => {
+  const partner = await harness.makePartner()
+  const { partnerId } = partner
+  await earn(harness, partner, '10')
+  await db.raw(
+    `insert into payouts (id, partner_id, party_id, amount, destination_address)
+     select 'pay_' || n, :partnerId, :partnerId, 1, repeat('T', 34) from generate_series(1, :undecided::int) n`,
+    { partnerId, undecided: bounds.payouts.records - 1 }
+  )
+  const holding = await db.transaction()
+  await holding('ledger_accounts')
+    .where({ id: `earnings:${partnerId}` })
+    .forUpdate()
+    .first('id')
+  const body = { amountUsd: 1, destinationAddress: 'T'.repeat(34) }
+  const calls = Promise.all([1, 2].map(() => partner.call(requestPayout, { body })))
+  await untilLockWaits(db, { count: 2, work: calls }).finally(() => holding.commit())
+  assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
+})
+
+races('hold a partner to the bound of the keys that it ever made', async () => {
+  const { partnerId, makeSession } = await harness.makePartner()
+  const { cookie } = await makeSession()
+  await db.raw(
+    `insert into api_keys (id, partner_id, lookup, hash, scopes, revoked_at)
+     select 'key_' || n, :partnerId, lpad(to_hex(n), 16, '0'), decode(repeat('00', 32), 'hex'), '{}', now() from generate_series(1, :made::int) n`,
+    { partnerId, made: bounds.keys.records - 2 }
+  )
+  const holding = await db.transaction()
+  await holding('partners').where({ id: partnerId }).forUpdate().first('id')
+  const calls = Promise.all([1, 2].map(() => call(harness.address, createKey, { body: {}, headers: { cookie } })))
   await untilLockWaits(db, { count: 2, work: calls }).finally(() => holding.commit())
   assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
 })

@@ -31,7 +31,7 @@ import { allScopes } from '../../schemas/fields/scopes.ts'
 import { MAX_REPLAYS } from '../../schemas/webhooks.ts'
 import { refusedUpgrade } from '../events/client.ts'
 import { call, closeAll, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
-import { draft, makeBot } from '../support/marketplace-makers.ts'
+import { draft, earn, makeBot } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
@@ -125,6 +125,7 @@ keeping('is bounded in payouts that are not decided, and in keys that were ever 
   await db('payouts').insert({ id: 'pay_00000000000000000000000000', ...row })
   await copies('payouts', 'pay_00000000000000000000000000', bounds.payouts.records - 1)
   const body = { amountUsd: 1, destinationAddress: 'T'.repeat(34) }
+  await earn(harness, partner, '1')
   refused(await partner.call(requestPayout, { body }), bounds.payouts.records)
   const { cookie } = await partner.makeSession()
   const made = Array.from({ length: bounds.keys.records }, (_, index) => ({
@@ -253,6 +254,7 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
   ]
   const { cookie } = await partner.makeSession()
   const trader = await partner.makeTrader()
+  await earn(harness, partner, '1')
   const params = { id: await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }) }
   const leader = await partner.makeTrader()
   await insertOrderRows(db, leader, { count: 10 })

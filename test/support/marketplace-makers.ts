@@ -2,7 +2,7 @@
 import { createCreatorBot, publishBot } from '../../api/marketplace/creator.ts'
 import { wordsOf } from '../../db/marketplace/listing.ts'
 import { type BotFacts, insertBot, publishBot as publishListing } from '../../db/marketplace/listings.ts'
-import { balanceOf } from '../../db/money/ledger.ts'
+import { accounts, balanceOf, move, transfer } from '../../db/money/ledger.ts'
 import { topUp } from '../../db/money/wallets.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -56,6 +56,12 @@ export async function putOnSale(
 /** Pays into the partner's wallet. */
 export async function fund({ services }: Harness, { partnerId }: TestPartner, amountUsd: string): Promise<void> {
   await services.db.transaction(trx => topUp(trx, { partnerId, amountUsd, prices: services.config.planPrices }))
+}
+
+/** Puts earnings on the partner's account, without a bot that earned them. */
+export async function earn({ services }: Harness, { partnerId }: TestPartner, amountUsd: string): Promise<void> {
+  const entries = move(accounts.world, accounts.earnings(partnerId), amountUsd)
+  await transfer(services.db, { reference: `earned:${newId('transfer')}`, kind: 'topup', entries })
 }
 
 /** What a partner has: wallet, earnings, held. */
