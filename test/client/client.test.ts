@@ -3,7 +3,7 @@
 import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
 import { copyFile, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
-import { createServer } from 'node:http'
+import { createServer, type ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -230,11 +230,12 @@ calling('waits as a proxy asks on its way, which may do so by a date', async () 
   assert.ok(Number(facts.retryAfterMs) > 50_000 && Number(facts.retryAfterMs) <= 60_000, String(facts.retryAfterMs))
 })
 
-calling('is repeated after a 408 of a proxy on its way', async () => {
-  let calls = 0
+/** A client of a server that handles the first call by `first`, and the others with 200; `calls` counts. */
+async function behindProxy(first: (response: ServerResponse) => unknown) {
+  const proxy = { calls: 0 }
   const server = createServer((_, response) => {
-    calls += 1
-    if (calls === 1) response.writeHead(408).end('<html>')
+    proxy.calls += 1
+    if (proxy.calls === 1) first(response)
     else response.writeHead(200).end('{}')
   })
   await new Promise<void>(resolve => server.listen(0, '127.0.0.1', resolve))
@@ -243,9 +244,33 @@ calling('is repeated after a 408 of a proxy on its way', async () => {
     server.close()
   })
   const { port } = server.address() as AddressInfo
-  const client = new Client({ baseUrl: `http://127.0.0.1:${port}`, key: 'k' })
-  await client.placeBinary(order)
-  assert.is(calls, 2)
+  return Object.assign(proxy, { client: new Client({ baseUrl: `http://127.0.0.1:${port}`, key: 'k' }) })
+}
+
+calling('is repeated after a 408 and a 429 of a proxy on its way, and after a response that broke off', async () => {
+  const json = 'HTTP/1.1 200 OK\r\ncontent-type: application/json\r\nconnection: close\r\n\r\n'
+  const firsts: ((response: ServerResponse) => unknown)[] = [
+    response => response.writeHead(408).end('<html>'),
+    response => response.writeHead(429, { 'retry-after': '1' }).end('<html>'),
+    response => response.socket?.end(`${json}{"orderId":"ord_`)
+  ]
+  for (const first of firsts) {
+    const proxy = await behindProxy(first)
+    await proxy.client.placeBinary(order)
+    await proxy.client.post('/v1/community/messages', { body: { content: 'x' } })
+    assert.is(proxy.calls, 3, String(first))
+  }
+})
+
+calling('is neither repeated after a redirect, nor sent to where it leads', async () => {
+  for (const status of [301, 307]) {
+    const location = '/v1/me'
+    const proxy = await behindProxy(response => response.writeHead(status, { location }).end())
+    const { code, message } = await refusal(proxy.client.get('/v1/me'))
+    assert.is(code, 'UNEXPECTED')
+    assert.match(message, String(status))
+    assert.is(proxy.calls, 1)
+  }
 })
 
 calling('is not repeated after its deadline, nor when the service requests a longer pause', async () => {

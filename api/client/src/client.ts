@@ -161,7 +161,7 @@ export class Client {
     try {
       const signals = [AbortSignal.timeout(timeoutMs), ...(call.signal ? [call.signal] : [])]
       response = await fetch(this.#options.baseUrl + address(path, call), {
-        ...{ method, redirect: 'error', headers: { ...headers, 'x-request-id': requestId } },
+        ...{ method, redirect: 'manual', headers: { ...headers, 'x-request-id': requestId } },
         ...{ body: call.body === undefined ? null : JSON.stringify(call.body), signal: AbortSignal.any(signals) }
       })
       return { response, ...read(response, await response.text(), requestId) }
@@ -202,8 +202,11 @@ function read({ status, ok, headers }: Response, text: string, requestId: string
     const envelope = body as Schemas['Error']
     return { error: new ServiceError(envelope.error, { ...envelope, retryAfterMs }) }
   }
-  // A proxy's own page. From 500 on: the service was not reached, or its response was lost; 408: the request came too slowly.
+  // A proxy's own page. From 500 on: the service was not reached, or its response was lost; 408: the request came too slowly. JSON
+  // that does not parse broke off: without a Content-Length the end of a connection ends a body.
   const message = `a response of status ${status} that is not the service's`
-  const code = status === 408 || status >= 500 ? 'NO_ANSWER' : 'UNEXPECTED'
+  const brokeOff = body === undefined && /^application\/json/i.test(headers.get('content-type') ?? '')
+  const lost = brokeOff || status === 408 || status >= 500
+  const code = status === 429 ? 'RATE_LIMITED' : lost ? 'NO_ANSWER' : 'UNEXPECTED'
   return { error: new ServiceError(code, { message, requestId, retryAfterMs }) }
 }
