@@ -684,6 +684,11 @@ hooking('refuses another body, another secret, an old timestamp and a missing si
     'webhook-signature': `v1,bm90IHRoaXMgb25l ${new Webhook(secret).sign(id, when, text)}`
   })
   assert.is((await verifyWebhook(body, new Headers(signed(at)), secret)).type, 'order.closed')
+  // As a proxy writes them, and as the class of another package gives them.
+  const capital = Object.entries(signed(at)).map(([name, value]): [string, string] => [name.toUpperCase(), value])
+  assert.is((await verifyWebhook(body, Object.fromEntries(capital), secret)).type, 'order.closed')
+  const foreign = new Map(Object.entries(signed(at))) as unknown as Headers
+  assert.is((await verifyWebhook(body, foreign, secret)).type, 'order.closed')
   const other = `whsec_${Buffer.alloc(24, 4).toString('base64')}`
   const wrong: [string, Record<string, string>, string][] = [
     [`${body} `, signed(at), secret],

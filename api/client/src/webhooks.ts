@@ -18,14 +18,14 @@ export async function verifyWebhook(
   headers: Headers | Record<string, string | string[] | undefined>,
   ...secrets: string[]
 ): Promise<Schemas['Event']> {
-  const field = (name: string) => String((headers instanceof Headers ? headers.get(name) : headers[name]) ?? '')
-  const [id, timestamp, signature] = ['webhook-id', 'webhook-timestamp', 'webhook-signature'].map(field)
+  // Names in any case: a proxy may write them as Webhook-Id. Headers also of a package that brings its own class.
+  const pairs = Symbol.iterator in headers ? [...(headers as Headers)] : Object.entries(headers)
+  const fields = new Map(pairs.map(([name, value]) => [name.toLowerCase(), String(value ?? '')]))
+  const [id, timestamp, signature] = ['id', 'timestamp', 'signature'].map(name => fields.get(`webhook-${name}`))
   if (!(Math.abs(Date.now() / 1000 - Number(timestamp || Number.NaN)) <= TOLERANCE_SECONDS))
     throw new WebhookRefused('The webhook-timestamp is missing, or more than five minutes off.')
   const signed = new TextEncoder().encode(`${id}.${timestamp}.${body}`)
-  const given = [...(signature as string).matchAll(/\bv1,([A-Za-z0-9+/]{43}=)/g)].map(([, each]) =>
-    bytesOf(each as string)
-  )
+  const given = [...String(signature).matchAll(/\bv1,([A-Za-z0-9+/]{43}=)/g)].map(each => bytesOf(each[1] as string))
   for (const secret of secrets) {
     const raw = bytesOf(secret.replace(/^whsec_/, ''))
     const key = await crypto.subtle.importKey('raw', raw, { name: 'HMAC', hash: 'SHA-256' }, false, ['verify'])
