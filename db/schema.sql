@@ -579,6 +579,7 @@ create table follows (
   skipped_reason text,
   skipped_at timestamp with time zone,
   stopped_at timestamp with time zone,
+  active_since timestamp with time zone,
   constraint follows_pkey PRIMARY KEY (id),
   constraint follows_trader_id_leader_id_key UNIQUE (trader_id, leader_id),
   constraint follows_broker_account_id_fkey FOREIGN KEY (broker_account_id) REFERENCES broker_accounts(id),

@@ -49,7 +49,7 @@ export async function findLeading(trx: Db, orderId: string): Promise<Leading | u
 }
 
 // A follow whose account differs from the leader's may agree again with the next order.
-const copying = `status in ('ACTIVE', 'PAUSED_MISMATCH')`
+export const copying = `status in ('ACTIVE', 'PAUSED_MISMATCH')`
 
 /** The last id of each part of a leader's follows, `size` at most in each. */
 export async function partEnds(db: Db, { leaderId, size }: { leaderId: string; size: number }): Promise<string[]> {
@@ -155,6 +155,8 @@ export async function takeCandidates(
              select coalesce(sum(${worstCase('o')}), 0) as at_risk
                from ${unfinishedCopies('f')} o) r
       where f.id = any(:ids) and f.${copying}
+        -- The leader placed the order while it was followed, however late it was bought, or is copied.
+        and (f.active_since is null or f.active_since <= (select queued_at from orders where id = :orderId))
       order by f.id`,
     { ids: locked.map(({ id }) => id), orderId: range.orderId }
   )

@@ -6,7 +6,7 @@ import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from '../traders/days.ts'
 import { closeWithLeader, failWaiting, stop } from './closing.ts'
-import { type SkipReason, showsItsTraders } from './fanout.ts'
+import { copying, type SkipReason, showsItsTraders } from './fanout.ts'
 
 const RECORD_TRADES = 10
 
@@ -153,12 +153,13 @@ export async function follow(
        select id from traders where id = :leaderId and connected_at is not null for key share
      ), f as (
        insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
-              base_balance, broker_account_id, account_id, account_mode, currency)
+              base_balance, broker_account_id, account_id, account_mode, currency, active_since)
        select :id, :partnerId, :traderId, :traderExternalId, :leaderId, :riskPct::numeric, :maxDrawdownPct::numeric, :mirrorCloses::boolean,
-              'ACTIVE', :balance::numeric, :accountRowId, :accountId, :accountMode, :currency
+              'ACTIVE', :balance::numeric, :accountRowId, :accountId, :accountMode, :currency, clock_timestamp()
          from trader cross join leader
        on conflict (trader_id, leader_id) do update
          set risk_pct = excluded.risk_pct, max_drawdown_pct = excluded.max_drawdown_pct, mirror_closes = excluded.mirror_closes,
+             active_since = case when follows.${copying} then follows.active_since else clock_timestamp() end,
              status = 'ACTIVE', stopped_at = null, base_balance = excluded.base_balance, since = clock_timestamp(), since_pnl = 0,
              broker_account_id = excluded.broker_account_id, account_id = excluded.account_id,
              account_mode = excluded.account_mode, currency = excluded.currency

@@ -85,7 +85,7 @@ export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, endsBy
 // Finds the first leader at or after the trader, one step into the index of leaders, and compares it. With an equality, where
 // most follows have the same leader, the plan for any trader would expect a match at once and read all follows for an order of a
 // trader without followers.
-const hasFollowers = (traderId: string) =>
+export const hasFollowers = (traderId: string) =>
   `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.status in ('ACTIVE', 'PAUSED_MISMATCH')) is not distinct from ${traderId}`
 
 /**

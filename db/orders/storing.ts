@@ -11,7 +11,15 @@ import { type Db, rows, sql } from '../postgres/connection.ts'
 import { accountToTrade } from '../traders/accounts.ts'
 import { findArchivedNames, isArchived } from './archive.ts'
 import { endsMsOf } from './expired.ts'
-import { type DraftBase, endOfLife, insertFrom, jobsOfStored, valueColumns, valuesOf } from './inserting.ts'
+import {
+  type DraftBase,
+  endOfLife,
+  hasFollowers,
+  insertFrom,
+  jobsOfStored,
+  valueColumns,
+  valuesOf
+} from './inserting.ts'
 import type { OrderRow } from './reading.ts'
 
 /** An order about to be stored. The statement itself finds trader, account and application. */
@@ -225,7 +233,8 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
                 queued_at = clock_timestamp(), not_before = null,
                 expires_at = ${endOfLife('r')}, reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
-                error_extras = null, retryable = false, evidence = null
+                error_extras = null, retryable = false, evidence = null,
+                has_followers = ${hasFollowers('o.trader_id')}
            from jsonb_to_recordset(:values::jsonb) as r (${draftColumns}), broker_accounts a
           where a.id = o.broker_account_id and o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')

@@ -86,7 +86,8 @@ export const migrations: readonly string[] = [
   '0120_earnings_entries',
   '0130_disabled_traders',
   '0131_archived_closed_page',
-  '0135_totals_by_days'
+  '0135_totals_by_days',
+  '0144_follows_active_since'
 ]
 
 /** The encoding that the database needs. */

@@ -137,7 +137,15 @@ export const personalData: Record<string, TableDecision> = {
     becomes: {
       ...kept('id', 'partner_id', 'trader_id', 'leader_id', 'risk_pct', 'max_drawdown_pct', 'base_balance', 'since'),
       ...kept('created_at', 'pnl', 'since_pnl', 'broker_account_id', 'account_id', 'account_mode', 'currency'),
-      ...kept('mirror_closes', 'skipped_copies', 'skipped_order', 'skipped_reason', 'skipped_at', 'stopped_at'),
+      ...kept(
+        'mirror_closes',
+        'skipped_copies',
+        'skipped_order',
+        'skipped_reason',
+        'skipped_at',
+        'stopped_at',
+        'active_since'
+      ),
       trader_external_id: 'pseudonym',
       status: { set: `'STOPPED'` }
     },

@@ -88,7 +88,7 @@ async function busy(trader: TestTrader): Promise<{ free(): Promise<void> }> {
   await insertOrderRows(db, trader, { phase: 'open' })
   await db.raw(
     `update orders set phase = 'sending', sent_at = now(), permit_until = now(), expires_at = now() + interval '1 minute',
-        resolve_at = now() + interval '1 hour' where trader_id = ? and copied_from is null`,
+        resolve_at = now() + interval '1 hour' where trader_id = ? and phase = 'open'`,
     [trader.traderId]
   )
   return {
@@ -228,6 +228,58 @@ stopping('again leaves copies to the follower that its leader closed while it wa
   await unfollow(follower, leader)
   const row = await db('orders').where({ trader_id: follower.traderId }).first()
   assert.equal([row.phase, row.close_at], ['open', null])
+})
+
+const beginning = suite('a follow that begins')
+
+/** An order of a leader whose account is busy until `free`. */
+async function placeWaiting(leader: TestTrader) {
+  const { free } = await busy(leader)
+  const body = { ...common(leader), contractType: 'CALL' as const, stake: 10, duration: 5, durationUnit: 'm' as const }
+  const place = () => partner.call(placeBinaryOrder, { body })
+  const placed = place()
+  const orderId = await until('the order that waits', async () => {
+    const row = await db('orders').where({ client_order_id: body.clientOrderId }).first('id', 'phase')
+    return row?.phase === 'queued' && (row.id as string)
+  })
+  return { orderId, placed, place, free }
+}
+
+beginning('copies no order that its leader had placed before, though it is bought and copied afterwards', async () => {
+  const [leader, always, stopped, fresh] = [
+    await makeLeader(),
+    await partner.makeTrader(),
+    await partner.makeTrader(),
+    await partner.makeTrader()
+  ]
+  for (const each of [always, stopped]) await follow(each, leader)
+  await unfollow(stopped, leader)
+  const { orderId, placed, free } = await placeWaiting(leader)
+  // New terms of one that goes on do not make it begin.
+  for (const each of [always, stopped, fresh]) await follow(each, leader, { riskPct: 50 })
+  await free()
+  assert.is((await placed).body.status, 'OPEN')
+  assert.is((await copyOf(always, { orderId })).stake, 5)
+  await fannedOut()
+  for (const each of [stopped, fresh]) {
+    const { copiedOrders, skippedCopies } = await standing(each)
+    assert.equal([copiedOrders, skippedCopies], [0, 0])
+  }
+  const next = await placeBinary(leader)
+  for (const each of [always, stopped, fresh]) await copyOf(each, next)
+})
+
+beginning('copies an order that failed before, and that its leader places again under the same id', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  const { orderId, placed, place, free } = await placeWaiting(leader)
+  await db('orders')
+    .where({ id: orderId })
+    .update({ expires_at: db.raw('clock_timestamp()') })
+  assert.is((await placed).body.error, 'BROKER_UPSTREAM')
+  await free()
+  await follow(follower, leader)
+  assert.is((await place()).body.status, 'OPEN')
+  await copyOf(follower, { orderId })
 })
 
 const late = suite('the time to live of a copy')
@@ -394,4 +446,4 @@ many('can be changed and are all listed, and one more is refused', async () => {
 })
 
 many.after(closeAll)
-for (const tests of [stopping, late, limits, across, many]) tests.run()
+for (const tests of [stopping, beginning, late, limits, across, many]) tests.run()
