@@ -48,7 +48,7 @@ lists('open contracts are in the portfolio, closed ones in the profit table, pur
     [tick.contractId]
   )
   const statement = await session.statement({ from: before, limit: 999 })
-  assert.equal(statement.map(each => each.contractId).sort(), [tick.contractId, held.contractId].sort())
+  assert.equal(statement.map(each => each?.contractId).sort(), [tick.contractId, held.contractId].sort())
   for (const each of [...portfolio, ...closed, ...statement]) {
     assert.ok(each)
     assert.is(Number(each.buyPrice), 10)
@@ -56,7 +56,7 @@ lists('open contracts are in the portfolio, closed ones in the profit table, pur
     assert.ok(each.purchaseTime >= before)
     assert.ok(each.terms !== null)
   }
-  assert.is(statement.find(each => each.contractId === tick.contractId)!.transactionId, tick.transactionId)
+  assert.is(statement.find(each => each?.contractId === tick.contractId)!.transactionId, tick.transactionId)
   assert.is((await session.statement({ from: before, limit: 1 })).length, 1)
   assert.is((await session.statement({ from: before, limit: 1, offset: 2 })).length, 0)
   assert.is((await session.statement({ from: before - 60, to: before - 30 })).length, 0)

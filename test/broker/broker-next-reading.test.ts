@@ -118,6 +118,46 @@ reading('a row of the profit table that is of no contract hides no other and kee
   await close()
 })
 
+reading(
+  'a row of the statement counts as one of its page, and as a purchase unless it is shown to be none',
+  async () => {
+    const bought = { ...receipt, amount: -10, transaction_time: 1_700_000_000 }
+    const { action_type: _, ...untyped } = { ...bought, action_type: 'buy', contract_id: 7 }
+    const { session, close } = await scripted((frame, socket) => {
+      const transactions = [
+        { ...bought, action_type: 'sell', amount: 19.53, transaction_id: 8 },
+        { ...bought, action_type: 'buy' },
+        { action_type: 'withdrawal', amount: -50, contract_id: null, transaction_time: 1_700_000_000 },
+        untyped,
+        { ...untyped, action_type: 'unheard_of', contract_id: 9 },
+        { ...untyped, amount: 0 },
+        { amount: -50, transaction_time: 1_700_000_000 }
+      ]
+      reply(socket, frame, { statement: { count: transactions.length, transactions } })
+    })
+    const rows = await session.statement({ from: 0 })
+    assert.equal(
+      rows.map(row => row?.contractId ?? null),
+      [null, '5', null, '7', '9', null, null]
+    )
+    await close()
+  }
+)
+
+reading('a list without its rows is empty only where it may be, and is not read otherwise', async () => {
+  let body: object = {}
+  const { session, close } = await scripted((frame, socket) => {
+    const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
+    if (list !== undefined) reply(socket, frame, { [list]: body })
+  })
+  assert.equal([await session.statement({ from: 0 }), await session.profitTable({ from: 0 })], [[], []])
+  assert.is((await failure(session.portfolio())).brokerCode, 'BadFrame')
+  body = { count: 2 }
+  assert.is((await failure(session.statement({ from: 0 }))).brokerCode, 'BadFrame')
+  assert.is((await failure(session.profitTable({ from: 0 }))).brokerCode, 'BadFrame')
+  await close()
+})
+
 const errors: [error: object, code: string, ran: string][] = [
   [{ code: 'ContractBuyValidationError', subcode: 'InsufficientBalance' }, 'INSUFFICIENT_BALANCE', 'no'],
   [{ code: 'ContractBuyValidationError', subcode: 'MissingTickMarketData' }, 'BROKER_UPSTREAM', 'no'],

@@ -5,23 +5,28 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openRelay } from '../broker/broker-relay.ts'
-import { brokerEnv, dialect } from '../support/dialects.ts'
+import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-/** The fields that every row of the statement has as null. */
+/** The fields that every row of the statement has as null, or lacks. */
 let nulls: string[] = []
+let lacks: string[] = []
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const relay = await openRelay(simulator, frame => {
   const { transactions = [] } = (frame.statement ?? {}) as { transactions?: object[] }
-  const changes = Object.fromEntries(nulls.map(field => [field, null]))
+  const changes = Object.fromEntries([...nulls.map(field => [field, null]), ...lacks.map(field => [field, undefined])])
   return transactions.length === 0
     ? frame
-    : { ...frame, statement: { transactions: transactions.map(row => ({ ...row, ...changes })) } }
+    : {
+        ...frame,
+        statement: JSON.parse(JSON.stringify({ transactions: transactions.map(row => ({ ...row, ...changes })) }))
+      }
 })
 onClose(() => {
   relay.close()
@@ -66,6 +71,31 @@ if (dialect === 'v3')
     const { body } = await response
     assert.is(body.status, 'FAILED', JSON.stringify(body))
   })
+
+// There an open contract counts as the service's only beside an order that was sent.
+if (dialect === 'v3')
+  lists(
+    'is audited, too, where no row of the statement names its type: an open contract without an order is found',
+    async () => {
+      ;[nulls, lacks] = [[], ['action_type']]
+      const { traderExternalId, accountId } = await partner.makeTrader()
+      await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+      const session = await worker.services.brokers
+        .of(dialect)
+        .session({ accountId, appId: appIds.v3, credentialId: 'beside', token: async () => `sim-${accountId}` })
+      const terms = {
+        asset: 'R_100',
+        contractType: 'CALL',
+        stake: '10',
+        duration: 1,
+        durationUnit: 'h',
+        barrier: null
+      } as const
+      await session.buy({ kind: 'BINARY', currency: 'USD', ...terms }, { beforeSend() {}, maxPrice: '11' })
+      const { orphans } = await reconcileAccounts(worker.services, { everyMinutes: 0, all: true })
+      assert.is(orphans, 1)
+    }
+  )
 
 lists('by frames that the schemas allow', () => {
   assert.equal(relay.complaints, [])

@@ -294,8 +294,8 @@ export interface Session {
   balance(): Promise<{ balance: string; currency: string | null }>
   /** Open contracts. */
   portfolio(): Promise<Evidence[]>
-  /** Purchases since `from`, newest first, at most `limit` (999); fewer are the last ones. */
-  statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<Evidence[]>
+  /** Purchases since `from`, newest first, at most `limit` (999); fewer are the last ones. null is a row of no purchase. */
+  statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<(Evidence | null)[]>
   /**
    * Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500); fewer are the last
    * ones. null is a row of no contract.

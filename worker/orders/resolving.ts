@@ -158,7 +158,7 @@ async function isOurs(
   if (found.purchaseTime > window.permitEnd) return false
   const session = await openSession(services, refOf(order))
   const bought = await session.statement({ from: window.from - ALONE_SECONDS, limit: 999 })
-  const others = bought.map(({ contractId }) => contractId).filter(contractId => contractId !== found.contractId)
+  const others = bought.flatMap(row => (row === null || row.contractId === found.contractId ? [] : [row.contractId]))
   const owned = await ownedContracts(services.db, order.account_id, others)
   return others.every(contractId => owned.has(contractId))
 }

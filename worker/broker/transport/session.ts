@@ -135,7 +135,12 @@ export class AccountSession implements Session {
     return readResponse(frame, ({ portfolio }) => rowsOf(portfolio, 'contracts').map(row => dialect.readPortfolio(row)))
   }
 
-  async statement({ from, to, limit = 100, offset }: Parameters<Session['statement']>[0]): Promise<Evidence[]> {
+  async statement({
+    from,
+    to,
+    limit = 100,
+    offset
+  }: Parameters<Session['statement']>[0]): Promise<(Evidence | null)[]> {
     const { dialect } = this.#options
     const range = {
       date_from: from,
@@ -144,9 +149,7 @@ export class AccountSession implements Session {
     }
     const frame = await this.#read('statement', { action_type: 'buy', description: 1, ...range })
     return readResponse(frame, ({ statement }) =>
-      rowsOf(statement, 'transactions')
-        .filter(row => row.action_type === 'buy')
-        .map(row => dialect.readStatement(row))
+      rowsOf(statement, 'transactions').map(row => (isPurchase(row) ? dialect.readStatement(row) : null))
     )
   }
 
@@ -163,7 +166,7 @@ export class AccountSession implements Session {
     const frame = await this.#read('profit_table', { description: 1, sort: 'DESC', ...dates, ...page })
     return readResponse(frame, ({ profit_table: table }) =>
       // By its schema a row may belong to no contract.
-      rowsOf(table, 'transactions').map(row => (row.contract_id === null ? null : dialect.readProfitTable(row)))
+      rowsOf(table, 'transactions').map(row => (row.contract_id == null ? null : dialect.readProfitTable(row)))
     )
   }
 
@@ -236,9 +239,19 @@ function readSold({ sell }: Frame): { contractId: string; soldFor: string; trans
   }
 }
 
-/** The rows of a list in a response. One unreadable row makes the whole list unusable: a contract left out would count as absent. */
-function rowsOf(response: unknown, field: string): Body[] {
-  return listOf(bodyOf(response, 'the response')[field] ?? [], field).map(row => bodyOf(row, `a row of ${field}`))
+/**
+ * The rows of a list in a response. One unreadable row makes the whole list unusable: a contract left out would count as absent. So
+ * would all of them where the rows are missing, which only the schemas of `transactions` allow.
+ */
+function rowsOf(response: unknown, field: 'contracts' | 'transactions'): Body[] {
+  const { [field]: listed, count } = bodyOf(response, 'the response')
+  const isEmpty = listed === undefined && field === 'transactions' && !count
+  return isEmpty ? [] : listOf(listed, field).map(row => bodyOf(row, `a row of ${field}`))
+}
+
+/** Whether a row of the statement is, or may be, of a purchase: no schema requires its type, and a purchase takes money. */
+function isPurchase({ action_type: type, contract_id: contractId, amount }: Body): boolean {
+  return type === 'buy' || (type !== 'sell' && contractId != null && String(amount).startsWith('-'))
 }
 
 function paged({ limit, offset, most }: { limit: number; offset?: number; most: number }): Request {
