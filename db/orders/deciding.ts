@@ -13,7 +13,7 @@ import { type ArrivalTimes, findDoubt } from './resolving.ts'
 export interface Candidate {
   source: string
   contractId: string
-  transactionId: string
+  transactionId: string | null
   appId: string | null
   buyPrice: string
   payout: string | null

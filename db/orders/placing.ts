@@ -38,7 +38,7 @@ export interface Receipt {
   id: string
   attempt: number
   brokerOrderId: string
-  transactionId: string
+  transactionId: string | null
   buyPrice: string
   payout: string
   currency: string | null

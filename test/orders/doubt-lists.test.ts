@@ -14,20 +14,20 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-/** The fields that every row of the statement has as null, or lacks. */
+/** The fields that every row of the statement has as null, and those that every row of a list lacks. */
 let nulls: string[] = []
 let lacks: string[] = []
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const relay = await openRelay(simulator, frame => {
-  const { transactions = [] } = (frame.statement ?? {}) as { transactions?: object[] }
-  const changes = Object.fromEntries([...nulls.map(field => [field, null]), ...lacks.map(field => [field, undefined])])
-  return transactions.length === 0
-    ? frame
-    : {
-        ...frame,
-        statement: JSON.parse(JSON.stringify({ transactions: transactions.map(row => ({ ...row, ...changes })) }))
-      }
+  const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
+  if (list === undefined) return frame
+  const changes = Object.fromEntries(list === 'statement' ? nulls.map(field => [field, null]) : [])
+  const rowsOf = ([name, rows]: [string, unknown]) =>
+    Array.isArray(rows) ? [name, rows.map(row => without({ ...row, ...changes }, lacks))] : [name, rows]
+  return { ...frame, [list]: Object.fromEntries(Object.entries(frame[list] as object).map(rowsOf)) }
 })
+const without = (row: object, fields: string[]) =>
+  Object.fromEntries(Object.entries(row).filter(([field]) => !fields.includes(field)))
 onClose(() => {
   relay.close()
   return simulator.close()
@@ -53,10 +53,19 @@ lists('is found where the statement has neither the code nor the payout of its c
   )
 })
 
+lists('is found where no list has the time of a purchase, nor its transaction', async () => {
+  ;[nulls, lacks] = [[], ['purchase_time', 'transaction_time', 'transaction_id']]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  const [contract] = contractsOf(accountId)
+  assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
+})
+
 // The newer dialect has no application in any list.
 if (dialect === 'v3')
   lists('leaves a contract alone that one list shows as of another application, and one as of none', async () => {
-    nulls = ['app_id']
+    ;[nulls, lacks] = [['app_id'], []]
     const { traderExternalId, accountId } = await partner.makeTrader()
     simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
     const order = tickOrder(traderExternalId)

@@ -159,7 +159,7 @@ export interface ContractState {
 export interface Evidence {
   source: 'portfolio' | 'statement' | 'profit_table'
   contractId: string
-  transactionId: string
+  transactionId: string | null
   /** null where the dialect has none. */
   appId: string | null
   buyPrice: string

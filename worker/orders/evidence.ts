@@ -147,12 +147,13 @@ async function readLists(session: Session, from: number): Promise<{ rows: Eviden
 export function rowPerContract(rows: Evidence[]): Evidence[] {
   const found = new Map<string, Evidence>()
   for (const row of rows) {
-    const { appId, payout, terms, shortcode, ...known } = found.get(row.contractId) ?? row
+    const { appId, payout, transactionId, terms, shortcode, ...known } = found.get(row.contractId) ?? row
     found.set(row.contractId, {
       ...row,
       ...known,
       appId: appId ?? row.appId,
       payout: payout ?? row.payout,
+      transactionId: transactionId ?? row.transactionId,
       ...(terms === null ? { terms: row.terms, shortcode: row.shortcode } : { terms, shortcode })
     })
   }

@@ -32,18 +32,20 @@ export function readEvidence(
   // One figure that cannot be read must not hide the contract, nor the rows around it.
   const fields = new Fields(row)
   const appId = optionalInteger(row, 'app_id')
+  const terms = parseShortcode(shortcode)
   return {
     source,
     contractId: idOf(row, 'contract_id'),
-    transactionId: idOf(row, 'transaction_id'),
+    transactionId: fields.id('transaction_id'),
     appId: appId === null ? null : String(appId),
     buyPrice: price,
     payout: fields.amount('payout'),
     ...(source === 'profit_table'
       ? { sellPrice: fields.amount('sell_price'), sellTime: fields.time('sell_time') }
       : {}),
-    purchaseTime: timeOf(row, time),
-    terms: parseShortcode(shortcode),
+    // A contract of these kinds starts with its purchase.
+    purchaseTime: row[time] == null && terms !== null ? terms.startTime : timeOf(row, time),
+    terms,
     shortcode
   }
 }
