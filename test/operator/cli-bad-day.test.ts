@@ -8,9 +8,11 @@ import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { getTraderMe, signUpTrader } from '../../api/traders/traders.ts'
+import { setLimits } from '../../db/partners/partners.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { call, closeAll, onClose, openHarness, type TestPartner } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { operator } from '../support/operator.ts'
 import { startApi, startWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -160,6 +162,17 @@ correcting('set-limit holds for the next call, and default takes it away', async
   )
   const nothing = await run('partners', 'set-limit', partnerId)
   assert.equal([nothing.exitCode, nothing.stderr.includes('--per-key')], [2, true])
+})
+
+correcting('set-limit records what a change before it has left, not what it first read', async () => {
+  const { partnerId } = await harness.makePartner()
+  const earlier = await db.transaction()
+  await setLimits(earlier, partnerId, { perKeyPerMinute: 7 })
+  const later = document('partners', 'set-limit', partnerId, '--per-trader', '3')
+  await untilLockWaits(db, { work: later }).finally(() => earlier.commit())
+  const both = { perKeyPerMinute: 7, perTraderPerMinute: 3 }
+  assert.equal((await later).limits, both)
+  assert.equal((await lastAudit(partnerId)).details, { from: { ...both, perTraderPerMinute: null }, to: both })
 })
 
 correcting('sessions end ends every session of a trader named by its e-mail, at once', async () => {
