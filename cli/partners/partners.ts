@@ -42,7 +42,7 @@ export function addPartners(program: Command): void {
     .description('Create a partner')
     .requiredOption('--name <text>', 'display name')
     .option('--plan <plan>', 'LAUNCH, PRO or SCALE', 'LAUNCH')
-    .option('--balance <usd>', 'opening balance of its wallet', '0')
+    .option('--balance <usd>', 'opening balance of its wallet, a payment with the reference `opening balance`', '0')
     .option('--trial-days <days>', 'days free of charge; with 0 the first fee falls due at once', '30')
     .option('--broker-app-id <id>', "the partner's application id at the broker (v3: 1 unless given; next: required)")
     .option('--broker-dialect <dialect>', 'v3 or next (default: BROKER_DIALECT)')
