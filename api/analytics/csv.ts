@@ -42,8 +42,9 @@ function cell(value: unknown): string {
   return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }
 
-// A program that opens the file may take text that begins so for a formula; a text may be a number with a minus.
-const FORMULA = /^[=+@\t\r]|^-(?!\d+(\.\d+)?$)/
+// A program that opens the file may take text that begins so for a formula, wide forms of these characters included; a text may be
+// a number with a minus.
+const FORMULA = /^[=+@\t\r\uFF1D\uFF0B\uFF0D\uFF20]|^-(?!\d+(\.\d+)?$)/
 
 function quoted(text: string): string {
   const safe = FORMULA.test(text) ? `'${text}` : text

@@ -421,6 +421,21 @@ csv('quotes text, and keeps a program from taking it for a formula', async () =>
   assert.match(activities.lines[4] ?? '', /,"\{""BROKER_UPSTREAM"":1\}",0,,$/)
 })
 
+csv('takes no wide form of a character that begins a formula for harmless', async () => {
+  const names = ['\uFF1D1', '\uFF0B1', '\uFF0D1+1', '\uFF20SUM(A1)']
+  const wide = await Promise.all(names.map(externalId => partner.makeTrader({ externalId })))
+  for (const trader of wide) await trade(trader, day(2), { currency: 'GBP' })
+  const { lines } = await csvOf('/v1/analytics/traders', { ...inOctober, currency: 'GBP' })
+  assert.equal(
+    lines
+      .slice(1, -1)
+      .map(line => line.split(',')[0])
+      .sort(),
+    names.map(name => `'${name}`).sort()
+  )
+  for (const { traderId } of wide) await db('orders').where({ trader_id: traderId }).delete()
+})
+
 csv('has small amounts of coins as numbers, which are no formulas', async () => {
   const small = await partner.makeTrader({ externalId: '-5' })
   await trade(small, day(2), { currency: 'BTC', stake: '0.0000005', buy_price: '0.0000005', pnl: '-0.0000005' })
