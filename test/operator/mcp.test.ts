@@ -135,6 +135,9 @@ reading('refuses real money, to place and to close', async () => {
   const placed = await use(client, 'placeBinaryOrder', order({ traderExternalId }))
   assert.is(placed.isError, true)
   assert.match(placed.text, 'Nothing was bought: that account is of real money')
+  // On an account of play money as well: the order says that it is not for one.
+  const conditional = await use(client, 'placeBinaryOrder', order({ expectedAccountMode: 'REAL' }))
+  assert.match(conditional.text, 'Nothing was bought: the order is for a REAL account')
   const closed = await use(client, 'closeOrder', { id: orderId })
   assert.match(closed.text, 'Nothing was closed: that account is of real money')
   const unknown = await use(client, 'placeBinaryOrder', order({ traderExternalId: 'nobody' }))
