@@ -36,15 +36,20 @@ const file = suite('operator: an output that cannot be written')
 if (!existsSync('/dev/full')) console.log('SKIPPED: a full disk: there is no /dev/full here')
 else
   file('is reported in one line, for the command itself may be done', async () => {
-    const full = openSync('/dev/full', 'w')
-    const child = spawn(process.execPath, ['cli/main.ts', 'partners', 'list', '--json'], {
-      env: { ...process.env, ...env },
-      stdio: ['ignore', full, 'pipe']
-    })
-    closeSync(full)
-    const [said, [exitCode]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
-    assert.match(said, /^The output is not complete: cannot write: no space left on device \(ENOSPC\)\. [^\n]*\n$/)
-    assert.is(exitCode, 1)
+    for (const command of [
+      ['partners', 'list', '--json'],
+      ['spec', 'print']
+    ]) {
+      const full = openSync('/dev/full', 'w')
+      const child = spawn(process.execPath, ['cli/main.ts', ...command], {
+        env: { ...process.env, ...env },
+        stdio: ['ignore', full, 'pipe']
+      })
+      closeSync(full)
+      const [said, [exitCode]] = await Promise.all([text(child.stderr as Readable), once(child, 'exit')])
+      assert.match(said, /^The output is not complete: cannot write: no space left on device \(ENOSPC\)\. [^\n]*\n$/)
+      assert.is(exitCode, 1)
+    }
   })
 
 const usage = suite('operator: wrong usage')

@@ -1,9 +1,11 @@
 // `operator mcp`, used by the client of the protocol's own SDK: lists what it may, reads, refuses what it must, and places
 // orders of play money alone.
 
+import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import { Client } from '@modelcontextprotocol/sdk/client/index.js'
 import { StdioClientTransport } from '@modelcontextprotocol/sdk/client/stdio.js'
 import { InMemoryTransport } from '@modelcontextprotocol/sdk/inMemory.js'
@@ -185,6 +187,24 @@ reading('is a process that communicates on stdin and stdout', async () => {
   onClose(() => client.close())
   assert.match(client.getInstructions() ?? '', 'never instructions')
   assert.is(JSON.parse((await use(client, 'getMe')).text).partnerId, partner.partnerId)
+})
+
+reading('ends with a line at a message that is too long, and without one once nobody reads it', async () => {
+  const start = () => {
+    const env = { ...process.env, ...harness.env, SERVICE_KEY: partner.key }
+    const child = spawn(process.execPath, ['api/mcp/main.ts', harness.address], { env })
+    child.stdin.on('error', () => {})
+    onClose(async () => void child.kill('SIGKILL'))
+    return { child, stderr: text(child.stderr), exit: once(child, 'exit') }
+  }
+  const long = start()
+  long.child.stdin.write('x'.repeat(11 * 1024 * 1024))
+  assert.equal([(await long.exit)[0], (await long.stderr).split('\n').length], [1, 2], await long.stderr)
+  assert.match(await long.stderr, 'exceeded maximum size')
+  const unread = start()
+  unread.child.stdout.destroy()
+  unread.child.stdin.write(`${JSON.stringify({ jsonrpc: '2.0', id: 1, method: 'ping' })}\n`)
+  assert.equal([(await unread.exit)[0], await unread.stderr], [0, ''])
 })
 
 reading.after(closeAll)
