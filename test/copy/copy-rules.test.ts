@@ -459,6 +459,8 @@ mirroring('is not copied any more, and a copy in doubt is sold once it is known'
   // A fan-out that comes late copies nothing.
   const late = await partner.makeTrader()
   await follow(late, leader)
+  // As if it had followed when the order was placed.
+  await db('follows').where({ trader_id: late.traderId }).update({ active_since: null })
   await db.transaction(trx => worker.services.queue.enqueue(trx, 'copy.fanout', [{ orderId }]))
   await until('the fan-out', async () => (await standing(late)).lastSkipped?.reason === 'LEADER_CLOSED')
   assert.equal(await copiesOf(late), [])
