@@ -1,4 +1,5 @@
 // A response's rows as CSV (RFC 4180), for `Accept: text/csv`: a header line, then a line for each row.
+import { textCell } from '../../schemas/fields/csv.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
 import { Reply } from '../request/respond.ts'
 
@@ -42,11 +43,7 @@ function cell(value: unknown): string {
   return quoted(typeof value === 'object' ? JSON.stringify(value) : String(value))
 }
 
-// A program that opens the file may take text that begins so for a formula, wide forms of these characters included; a text may be
-// a number with a minus.
-const FORMULA = /^[=+@\t\r\uFF1D\uFF0B\uFF0D\uFF20]|^-(?!\d+(\.\d+)?$)/
-
 function quoted(text: string): string {
-  const safe = FORMULA.test(text) ? `'${text}` : text
+  const safe = textCell(text)
   return /[",\r\n]/.test(safe) ? `"${safe.replaceAll('"', '""')}"` : safe
 }

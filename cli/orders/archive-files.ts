@@ -4,6 +4,7 @@ import { createReadStream } from 'node:fs'
 import { stringify } from 'csv-stringify/sync'
 import { ExportSum } from '../../db/orders/archive-months.ts'
 import { archivedColumns } from '../../db/orders/archiving.ts'
+import { textCell } from '../../schemas/fields/csv.ts'
 import { type NewFile, openNewFile } from '../terminal/new-file.ts'
 import { CommandRefusal } from '../terminal/refusals.ts'
 
@@ -27,18 +28,14 @@ const columns = archivedColumns.split(/,\s+/)
 const asWritten = (_key: string, value: unknown, context?: { source?: string }): unknown =>
   typeof value === 'number' ? context?.source : value
 
-// A program that opens the file may take a text that begins so for a formula, wide forms of these characters included. Numbers are no
-// texts: theirs may be negative.
-const FORMULA = /^[=+\-@\t\r\uFF1D\uFF0B\uFF0D\uFF20]/
-
-/** The cells of an order. A text that might run as a formula has an apostrophe before it; the JSON lines have it as it is. */
+/** The cells of an order. The JSON lines have its texts as they are. */
 function cellsOf(line: string): string[] {
   const order = JSON.parse(line) as Record<string, unknown>
   const exact = JSON.parse(line, asWritten) as Record<string, unknown>
   return columns.map(column => {
     const value = order[column]
     if (value === null) return ''
-    if (typeof value === 'string') return FORMULA.test(value) ? `'${value}` : value
+    if (typeof value === 'string') return textCell(value)
     return typeof value === 'object' ? JSON.stringify(value) : String(exact[column])
   })
 }
