@@ -191,7 +191,7 @@ for (const [what, rule] of [
 
 for (const [how, half] of [
   ['', []],
-  [', after a state that is half settled too', [{ set: { sell_price: null }, times: 1 }]]
+  [', after a state that is half settled too', [{ set: { sell_price: '' }, times: 1 }]]
 ] as [string, StateRule[]][])
   shown(
     `and an entry price that only states before the last one have are kept, and their end waits for none${how}`,
@@ -223,7 +223,7 @@ shown('and an entry price and a commission are kept as well where the order is c
   // What the stream shows of the end is half of it, so that the state that is read decides.
   simulator.faults.set({
     states: [
-      { set: { sell_price: null }, times: 1, ...over },
+      { set: { sell_price: '' }, times: 1, ...over },
       { drop, ...over }
     ]
   })

@@ -156,8 +156,6 @@ const placeMultiplier = ({ traderExternalId }: TestTrader) => {
 }
 
 const lies: Omit<StateRule, 'loginid'>[] = [
-  { drop: ['sell_price'] },
-  { set: { sell_price: null } },
   { set: { sell_price: -5 } },
   { set: { sell_price: 1e30 } },
   { set: { sell_price: '1e30' } },
@@ -229,9 +227,35 @@ booking('of a multiplier contract that is sold is not booked either', async () =
   )
 })
 
+// By its schema a state need not show what its contract paid.
+const unpaid: Omit<StateRule, 'loginid'>[] = [{ drop: ['sell_price'] }, { set: { sell_price: null } }]
+const unpaidAndMore = unpaid.flatMap(rule => [rule, { ...rule, drop: [...(rule.drop ?? []), 'profit', 'status'] }])
+
+booking('without what it paid is booked by its status and profit, or by the list of closed contracts', async () => {
+  await Promise.all(
+    unpaidAndMore.map(async rule => {
+      const about = JSON.stringify(rule)
+      const [trader, seller] = [await partner.makeTrader(), await partner.makeTrader()]
+      const { body: placed } = await placeMultiplier(seller)
+      for (const { accountId } of [trader, seller]) spoil({ ...rule, loginid: accountId })
+      const { status, body } = await placeOption(trader)
+      assert.equal([status, body.status, cents(body.pnl)], [200, 'CLOSED', cents(bookedOf(trader).profit)], about)
+      const closed = await partner.call(closeMultiplierOrder, { params: { orderId: placed.orderId } })
+      assert.equal([closed.status, closed.body.status], [200, 'CLOSED'], about)
+      assert.is(cents(closed.body.pnl), cents(bookedOf(seller).profit), about)
+      const found = await listBreaks(db, 1000, { all: true })
+      assert.equal(
+        found.filter(({ orderId }) => [body.orderId, placed.orderId].includes(orderId as string)),
+        [],
+        about
+      )
+    })
+  )
+})
+
 booking('that was shown once, for a moment, is not worth a review', async () => {
   const trader = await partner.makeTrader()
-  spoil({ set: { sell_price: null }, loginid: trader.accountId, times: 1 })
+  spoil({ set: { sell_price: '' }, loginid: trader.accountId, times: 1 })
   const { status, body } = await placeOption(trader)
   assert.equal([status, body.status], [200, 'CLOSED'], JSON.stringify(body))
 })
@@ -241,7 +265,7 @@ booking(
   async () => {
     const trader = await partner.makeTrader()
     const { body: placed } = await placeMultiplier(trader)
-    spoil({ set: { sell_price: null }, loginid: trader.accountId, times: 2 })
+    spoil({ set: { sell_price: '' }, loginid: trader.accountId, times: 2 })
     const { status, body } = await partner.call(closeMultiplierOrder, { params: { orderId: placed.orderId } })
     assert.equal([status, body.status], [200, 'CLOSED'], JSON.stringify(body))
     const found = (await listBreaks(db, 1000, { all: true })).filter(({ orderId }) => orderId === placed.orderId)

@@ -1,5 +1,6 @@
 // A contract's state as both dialects send it. One field that cannot be read makes that field null, never the state
 // unusable: a contract whose commission is garbage must still settle.
+import Big from 'big.js'
 import type { ContractLimits } from '../../../schemas/market.ts'
 import type { ContractState } from '../port.ts'
 import type { Fields } from './reading.ts'
@@ -18,17 +19,20 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
   const sold = fields.flag('is_sold')
   const status = fields.oneOf('status', statuses)
   const settled = sold === true || (status !== null && status !== 'open')
-  const sellPrice = settled ? fields.signedAmount('sell_price') : null
+  const buyPrice = fields.amount('buy_price')
+  const payout = fields.amount('payout')
+  const profit = fields.signedAmount('profit')
+  const sellPrice = settled ? (fields.signedAmount('sell_price') ?? impliedPrice()) : null
   const limits = readLimits(fields.inside('limit_order'))
   return {
     contractId: fields.id('contract_id'),
     status: statusOf({ settled, status, sellPrice, expired: fields.flag('is_expired') }),
     settled,
     reported: { sold, status },
-    buyPrice: fields.amount('buy_price'),
-    payout: fields.amount('payout'),
+    buyPrice,
+    payout,
     bidPrice: fields.amount('bid_price'),
-    profit: fields.signedAmount('profit'),
+    profit,
     sellPrice,
     ...spots,
     commission: fields.amount('commission') ?? fields.amount('commision'),
@@ -40,6 +44,13 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
     shortcode: fields.text('shortcode'),
     ...(limits === undefined ? {} : { limits }),
     unreadable: fields.unreadable
+  }
+
+  /** What a contract paid whose state leaves that out, as the schemas allow: by its status, where its profit confirms it. */
+  function impliedPrice(): string | null {
+    const paid = status === 'lost' ? '0' : status === 'won' ? payout : null
+    if (paid === null || buyPrice === null || profit === null || fields.unreadable.includes('sell_price')) return null
+    return new Big(paid).minus(buyPrice).eq(profit) ? paid : null
   }
 }
 

@@ -89,11 +89,24 @@ export class AccountSession implements Session {
     const { dialect, reconnecting, pipSizeOf } = this.#options
     if (leisurely && !reconnecting.plenty('proposal_open_contract')) throw exhausted('kept for what is urgent')
     const frame = await this.#read('proposal_open_contract', { contract_id: Number(contractId) })
-    return readResponse(frame, ({ proposal_open_contract: contract }) => {
+    const state = readResponse(frame, ({ proposal_open_contract: contract }) => {
       const body = bodyOf(contract, 'proposal_open_contract')
       if (Object.keys(body).length === 0) throw notFound()
       return dialect.readState(body, pipSizeOf)
     })
+    return state.settled && state.sellPrice === null && !leisurely ? this.#withPaid(contractId, state) : state
+  }
+
+  /** No schema requires what a contract paid in its state: then the list of closed contracts shows it, if it has the contract by now. */
+  async #withPaid(contractId: string, state: ContractState): Promise<ContractState> {
+    const { purchaseTime, unreadable = [] } = state
+    if (purchaseTime === null || unreadable.includes('sell_price')) return state
+    const closed = await this.profitTable({ from: purchaseTime, limit: 500 }).catch((error: unknown) => {
+      this.#options.log.info({ err: error, contractId }, 'what a contract paid could not be read')
+      return []
+    })
+    const { sellPrice = null, sellTime = null } = closed.find(row => row?.contractId === contractId) ?? {}
+    return { ...state, sellPrice, sellTime: state.sellTime ?? sellTime }
   }
 
   async sell(contractId: string): Promise<{ contractId: string; soldFor: string; transactionId: string }> {
