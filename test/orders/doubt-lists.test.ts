@@ -17,13 +17,15 @@ import { tickOrder } from '../support/tick-order.ts'
 /** The fields that every row of the statement has as null, and those that every row of a list lacks. */
 let nulls: string[] = []
 let lacks: string[] = []
+/** What every row of a list has as well. */
+let more = {}
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const relay = await openRelay(simulator, frame => {
   const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
   if (list === undefined) return frame
   const changes = Object.fromEntries(list === 'statement' ? nulls.map(field => [field, null]) : [])
   const rowsOf = ([name, rows]: [string, unknown]) =>
-    Array.isArray(rows) ? [name, rows.map(row => without({ ...row, ...changes }, lacks))] : [name, rows]
+    Array.isArray(rows) ? [name, rows.map(row => without({ ...row, ...changes, ...more }, lacks))] : [name, rows]
   return { ...frame, [list]: Object.fromEntries(Object.entries(frame[list] as object).map(rowsOf)) }
 })
 const without = (row: object, fields: string[]) =>
@@ -109,6 +111,17 @@ if (dialect === 'v3')
 lists('by frames that the schemas allow', () => {
   assert.equal(relay.complaints, [])
 })
+
+// Not by the schemas, but by other documents of that dialect.
+if (dialect === 'next')
+  lists('is found where rows name an application by an id that is not the one it has here', async () => {
+    ;[nulls, lacks, more] = [[], [], { app_id: 12_345 }]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    const [contract] = contractsOf(accountId)
+    assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
+  })
 
 lists.after(closeAll)
 lists.run()

@@ -2,7 +2,7 @@
 
 import type { Contract, Evidence } from '../port.ts'
 import type { Request } from './dialect.ts'
-import { type Body, Fields, idOf, optionalInteger, optionalText, timeOf } from './reading.ts'
+import { type Body, Fields, idOf, optionalText, timeOf } from './reading.ts'
 import { parseShortcode } from './shortcode.ts'
 
 /** The terms of a contract; the dialects differ in what they call its asset. */
@@ -22,22 +22,21 @@ export function termsOfRequest(contract: Contract, assetField: 'symbol' | 'under
   return { ...common, contract_type, duration, duration_unit, ...barrier }
 }
 
-/** A row of a list; `time` names the field of the purchase's time. */
+/** A row of a list; `time` names the field of the purchase's time, `app` that of its application where it is named as with us. */
 export function readEvidence(
   source: Evidence['source'],
   row: Body,
-  { time, price }: { time: string; price: string }
+  { time, price, app }: { time: string; price: string; app?: string }
 ): Evidence {
   const shortcode = optionalText(row, 'shortcode') ?? ''
   // One figure that cannot be read must not hide the contract, nor the rows around it.
   const fields = new Fields(row)
-  const appId = optionalInteger(row, 'app_id')
   const terms = parseShortcode(shortcode)
   return {
     source,
     contractId: idOf(row, 'contract_id'),
     transactionId: fields.id('transaction_id'),
-    appId: appId === null ? null : String(appId),
+    appId: app === undefined ? null : fields.id(app),
     buyPrice: price,
     payout: fields.amount('payout'),
     ...(source === 'profit_table'

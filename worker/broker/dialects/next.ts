@@ -95,6 +95,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
     // The socket is the account's; no document promises that the login id sent is the account's id.
     accountOfBalance: () => null,
     readState,
+    // Some documents have an integer app_id in these rows: our applications are named by other ids, so it cannot be compared with them.
     readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
     readStatement: row =>
       readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),

@@ -99,12 +99,17 @@ function createV3Dialect(urlNow: () => string): Dialect {
     },
     accountOfBalance: body => textOf(body, 'loginid'),
     readState,
-    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readPortfolio: row =>
+      readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price'), app: 'app_id' }),
     // A purchase is a negative amount here.
     readStatement: row =>
-      readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
+      readEvidence('statement', row, {
+        time: 'transaction_time',
+        price: unsigned(decimalOf(row, 'amount')),
+        app: 'app_id'
+      }),
     readProfitTable: row =>
-      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price'), app: 'app_id' }),
     readSymbol: row => ({
       asset: textOf(row, 'symbol'),
       displayName: textOf(row, 'display_name'),
