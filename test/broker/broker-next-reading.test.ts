@@ -87,6 +87,19 @@ reading('a contract ends with its sale or with its status, whichever is reported
   }
 })
 
+reading('a time that cannot be read is none, and the other field that may have it is read', async () => {
+  for (const garbage of ['soon', 1e30, {}, 12]) {
+    const { session, close } = await scripted((frame, socket) => {
+      const times = { date_expiry: garbage, expiry_time: 1_700_000_060, sell_time: garbage, purchase_time: garbage }
+      reply(socket, frame, { proposal_open_contract: { ...contract, ...times } })
+    })
+    const { expiryTime, sellTime, purchaseTime, unreadable } = await session.contract('5')
+    assert.equal([expiryTime, sellTime, purchaseTime], [1_700_000_060, null, null], JSON.stringify(garbage))
+    assert.equal([...(unreadable ?? [])].sort(), ['date_expiry', 'purchase_time', 'sell_time'])
+    await close()
+  }
+})
+
 reading("the balance is the account's whatever it is called, and no row names its application", async () => {
   const { session, close } = await scripted((frame, socket) => {
     if (frame.balance !== undefined)

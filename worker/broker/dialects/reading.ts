@@ -151,8 +151,8 @@ export class Fields {
   /** Epoch seconds; a fraction is cut off. */
   time(field: string): number | null {
     return this.#read(field, value => {
-      const seconds = Math.floor(Number(bounded(decimalIn(value), time => time >= firstTime && time < lastTime)))
-      return Number.isSafeInteger(seconds) ? seconds : null
+      const seconds = bounded(decimalIn(value), time => time >= firstTime && time < lastTime)
+      return seconds === null ? null : Math.floor(Number(seconds))
     })
   }
 
