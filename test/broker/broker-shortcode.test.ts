@@ -48,6 +48,11 @@ reading('reads digits, types without a barrier, and fixed or forward times', () 
   assert.is(parseShortcode('CALL_R_100_19.53_1461129600_5T_S-4P_0')!.barrier, 'S-4P')
 })
 
+reading('reads a payout that is printed with an exponent', () => {
+  const { asset, payout, durationTicks } = parseShortcode('CALL_R_25_9.073E-05_1594023511_5T_S0P_0')!
+  assert.equal([asset, payout, durationTicks], ['R_25', '9.073E-05', 5])
+})
+
 reading('reads multipliers', () => {
   const terms = parseShortcode('MULTUP_R_100_10.00_30_1718717545_4872355199_60m_0.00_N1')!
   assert.is(terms.contractType, 'MULTUP')
@@ -86,6 +91,15 @@ matching('refuses a contract with a barrier where none was requested', () => {
   const call: BinaryContract = { ...binary, contractType: 'CALL', barrier: null }
   assert.ok(matches(listed('CALL_R_100_19.53_1461129600_5T_S0P_0'), call))
   assert.not(matches(listed('CALL_R_100_19.53_1461129600_5T_S10P_0'), call))
+})
+
+matching('finds contracts of even and odd digits whose code has a 0 for their barrier', () => {
+  for (const contractType of ['DIGITEVEN', 'DIGITODD'] as const) {
+    const wanted: BinaryContract = { ...binary, contractType, barrier: null }
+    assert.ok(matches(listed(`${contractType}_R_100_3.92_1492410208_5T_0_0`), wanted))
+    assert.ok(matches(listed(`${contractType}_R_100_3.92_1492410208_5T`), wanted))
+  }
+  assert.not(matches(listed('DIGITOVER_R_100_3.92_1492410208_5T_0_0'), binary))
 })
 
 matching('finds symbols whatever their case', () => {

@@ -5,7 +5,7 @@ import type { Contract, ContractTerms } from '../port.ts'
 
 // The symbol may contain underscores and be followed by a number that resembles one of its parts, so the pattern is
 // anchored on the start time: the first field from the left that can only be an epoch.
-const binary = /^([A-Z]+)_(\w+?)_(\d*\.?\d*)_(\d{9,11})F?_(\d{1,11})([FT]?)(?:_(S?-?\d+P?)_(S?-?\d+P?))?$/
+const binary = /^([A-Z]+)_(\w+?)_(\d*\.?\d*(?:E-\d+)?)_(\d{9,11})F?_(\d{1,11})([FT]?)(?:_(S?-?\d+P?)_(S?-?\d+P?))?$/
 const multiplier = /^(MULTUP|MULTDOWN)_(\w+)_(\d+\.?\d*)_(\d+)_(\d{9,11})_(\d{9,11})_(\w+?)_(\d+\.?\d*)(?:_N\d+)?$/
 
 /** The terms in a shortcode, or null when it cannot be read. */
@@ -110,7 +110,9 @@ function sameStake(listed: string, wanted: string): boolean {
 }
 
 function sameBarrier(listed: string | null, contract: Contract): boolean {
-  return contract.kind === 'MULTIPLIER' || listed === contract.barrier
+  if (contract.kind === 'MULTIPLIER' || listed === contract.barrier) return true
+  // These have no barrier, and some codes of the broker have a 0 in its place.
+  return listed === '0' && ['DIGITEVEN', 'DIGITODD'].includes(contract.contractType)
 }
 
 /** How long a contract lasts by its requested terms, in seconds; null where ticks or prices decide. */
