@@ -193,7 +193,10 @@ export async function retireBot(trx: Db, botId: string, partyId: string): Promis
   const bot = await move(trx, botId, partyId, { to: 'RETIRED', from: ['PUBLISHED'] })
   await rows(
     trx,
-    `update marketplace_subscriptions set cancel_at_period_end = true where bot_id = :botId and status <> 'CANCELED'`,
+    // In the order in which the end of a suspension locks the subscriptions of a partner.
+    `update marketplace_subscriptions set cancel_at_period_end = true
+      where id = any(array(select id from marketplace_subscriptions where bot_id = :botId and status <> 'CANCELED'
+                            order by id for no key update))`,
     { botId }
   )
   await unlistBot(trx, bot)

@@ -55,7 +55,8 @@ async function endSubscriptionsLater(
     trx,
     `select id, current_period_end as "end", coalesce(billing_anchor, created_at::timestamptz(3)) as anchor from marketplace_subscriptions
       where partner_id in (select id from partners where id = :partnerId or test_of = :partnerId)
-        and status <> 'CANCELED' and current_period_end > :since for no key update`,
+        and status <> 'CANCELED' and current_period_end > :since
+      order by id for no key update`,
     { partnerId, since }
   )
   const moved = paid.map(({ id, end, anchor }) => {

@@ -4,11 +4,12 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
 import { createKey } from '../../api/keys.ts'
-import { createCreatorBot, publishBot } from '../../api/marketplace/creator.ts'
+import { createCreatorBot, publishBot, retireBot } from '../../api/marketplace/creator.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
+import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { bounds } from '../../db/platform/bounds.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import { call, closeAll, openHarness, type TestPartner } from '../support/harness.ts'
@@ -79,6 +80,40 @@ races('let a key of a test side be made while a subscription of that side is ren
   const { status } = await creating
   assert.equal([status, failures, counts.renewed], [200, [], 1])
 })
+
+races(
+  'lock subscriptions in one order: a bot may be retired while the suspension of its subscribers ends',
+  async () => {
+    const [creator, partner] = [await harness.makePartner(), await harness.makePartner()]
+    const botId = await makeBot(creator, { monthlyPriceUsd: 0 })
+    const { as } = await makeActor(partner)
+    // The one with the lower id comes last by its party, and by its place once its period was changed.
+    const { body: lower } = await partner.call(subscribeToBot, { ...of(botId), ...as })
+    const { body: higher } = await partner.call(subscribeToBot, of(botId))
+    await db.raw(
+      `update marketplace_subscriptions set current_period_end = current_period_end + interval '1 s' where id = ?`,
+      [lower.subscriptionId]
+    )
+    await db.transaction(trx => suspendPartner(trx, partner.partnerId, 'unpaid invoice'))
+    const holding = await db.transaction()
+    await holding('marketplace_subscriptions').where({ id: lower.subscriptionId }).forUpdate().first('id')
+    const isFree = async () =>
+      (await db('marketplace_subscriptions')
+        .where({ id: higher.subscriptionId })
+        .forUpdate()
+        .skipLocked()
+        .first('id')) !== undefined
+    const retiring = creator.call(retireBot, of(botId))
+    await untilLockWaits(db, { count: 1, work: retiring })
+    const afterRetiring = await isFree()
+    const resuming = db.transaction(trx => resumePartner(trx, partner.partnerId))
+    await untilLockWaits(db, { count: 2, work: resuming })
+    const afterBoth = await isFree()
+    await holding.commit()
+    assert.equal([afterRetiring, afterBoth], [true, true])
+    assert.equal([(await retiring).body.status, (await resuming).saasStatus], ['RETIRED', 'ACTIVE'])
+  }
+)
 
 races('hold a creator to the bound of its bots', async () => {
   const partner = await harness.makePartner()
