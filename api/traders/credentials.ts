@@ -108,7 +108,7 @@ export const confirmPassword: Operation<{ body: NewPassword }> = {
     if (!traderId) throw refused
     const passwordHash = await hashPassword(partnerId, body.newPassword)
     return db.transaction(async trx => {
-      if (!(await takeReset(trx, pepper, body.resetToken))) throw refused
+      if (!(await takeReset(trx, pepper, { traderId, resetToken: body.resetToken }))) throw refused
       return { traderId, sessionsEnded: (await replacePassword(trx, { traderId, passwordHash })) ?? 0 }
     })
   }

@@ -74,12 +74,18 @@ export async function findReset(
   return row?.trader_id
 }
 
-/** Takes the token's reset, once: of two at the same time one gets it. */
-export async function takeReset(trx: Db, pepper: Pepper, resetToken: string): Promise<boolean> {
+/** Takes the token's reset of this trader, once: of two at the same time one gets it. */
+export async function takeReset(
+  trx: Db,
+  pepper: Pepper,
+  { traderId, resetToken }: { traderId: string; resetToken: string }
+): Promise<boolean> {
+  // The trader first, as replacePassword locks them: a change of the password at the same time waits, or is waited for.
+  await rows(trx, 'select id from traders where id = :traderId for no key update', { traderId })
   const taken = await rows(
     trx,
-    'delete from password_resets where hash = :hash and expires_at > now() returning trader_id',
-    { hash: hashToken(pepper, resetToken) }
+    'delete from password_resets where trader_id = :traderId and hash = :hash and expires_at > now() returning trader_id',
+    { traderId, hash: hashToken(pepper, resetToken) }
   )
   return taken.length > 0
 }

@@ -152,6 +152,18 @@ resetting("is void after an hour, after a later one, after a change, and for ano
   assert.is((await other.call(resetPassword, { body: { email } })).status, 404)
 })
 
+resetting('waits for a change of the password at the same time, which voids it', async () => {
+  const { email, traderId } = await makeSignup()
+  const { body } = await partner.call(resetPassword, { body: { email } })
+  const passwordHash = await hashPassword(partner.partnerId, 'the third password')
+  const { status } = await outrun(
+    traderId,
+    () => partner.call(confirmPassword, { body: { resetToken: body.resetToken, newPassword: fresh } }),
+    trx => replacePassword(trx, { traderId, passwordHash })
+  )
+  assert.equal([status, await logIn(email, 'the third password')], [401, 200])
+})
+
 ending('ends all sessions of the trader named, or of the session that comes along', async () => {
   const [one, two] = [await makeSignup(), await makeSignup()]
   const named = await partner.call(endSessions, { body: { traderId: one.traderId } })
