@@ -81,9 +81,9 @@ export const resetPassword: Operation<{ body: ResetRequest }> = {
   errors: ['NOT_FOUND'],
   async handle({ partner: { partnerId }, body }, { db, pepper }) {
     const login = await findLogin(db, { partnerId, email: body.email })
-    if (!login) throw new ApiError('NOT_FOUND', 'No trader of yours signed up with this e-mail.')
-    const { resetToken, expiresAt } = await insertReset(db, pepper, login.trader.traderId)
-    return { resetToken, expiresAt: expiresAt.toISOString() }
+    const reset = login && (await insertReset(db, pepper, login.trader.traderId))
+    if (!reset) throw new ApiError('NOT_FOUND', 'No trader of yours signed up with this e-mail.')
+    return { resetToken: reset.resetToken, expiresAt: reset.expiresAt.toISOString() }
   }
 }
 

@@ -41,22 +41,23 @@ export async function replacePassword(
   return endTraderSessions(trx, traderId, keptSessionId)
 }
 
-/** A token for a new password, instead of one issued before; only its hash is stored. */
+/** A token for a new password, instead of one issued before; only its hash is stored. Undefined for a trader who was erased meanwhile. */
 export async function insertReset(
   trx: Db,
   pepper: Pepper,
   traderId: string
-): Promise<{ resetToken: string; expiresAt: Date }> {
+): Promise<{ resetToken: string; expiresAt: Date } | undefined> {
   const resetToken = newToken()
   const [row] = await rows<{ expires_at: Date }>(
     trx,
     `insert into password_resets (trader_id, hash, expires_at)
-     values (:traderId, :hash, now() + make_interval(hours => :hours))
+     select id, :hash, now() + make_interval(hours => :hours) from traders
+      where id = :traderId and password_hash is not null for key share
      on conflict (trader_id) do update set hash = excluded.hash, expires_at = excluded.expires_at
      returning expires_at`,
     { traderId, hash: hashToken(pepper, resetToken), hours: RESET_HOURS }
   )
-  return { resetToken, expiresAt: (row as { expires_at: Date }).expires_at }
+  return row && { resetToken, expiresAt: row.expires_at }
 }
 
 /** The trader of this partner whose reset the token is, while it holds. */

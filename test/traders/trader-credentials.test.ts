@@ -17,6 +17,7 @@ import { newToken } from '../../db/platform/crypto.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { replacePassword, setDisabled } from '../../db/traders/credentials.ts'
+import { eraseTrader } from '../../db/traders/erasure.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
 
@@ -162,6 +163,16 @@ resetting('waits for a change of the password at the same time, which voids it',
     trx => replacePassword(trx, { traderId, passwordHash })
   )
   assert.equal([status, await logIn(email, 'the third password')], [401, 200])
+})
+
+resetting('is not begun for a trader who is being erased', async () => {
+  const { email, traderId } = await makeSignup()
+  const { status } = await outrun(
+    traderId,
+    () => partner.call(resetPassword, { body: { email } }),
+    trx => eraseTrader(trx, harness.services.vault, traderId)
+  )
+  assert.equal([status, await db('password_resets').where({ trader_id: traderId })], [404, []])
 })
 
 ending('ends all sessions of the trader named, or of the session that comes along', async () => {
