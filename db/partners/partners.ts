@@ -123,14 +123,15 @@ export async function ensureTestSide(trx: Db, partnerId: string): Promise<string
   return id
 }
 
-/** The ids of partners, test sides among them: the one named, or the first ones. */
+/** The ids of partners: the one named, which may be a test side, or the first ones without test sides. */
 export async function findPartnerIds(
   db: Db,
   { named, limit }: { named: string | undefined; limit: number }
 ): Promise<string[]> {
   const found = await rows<{ id: string }>(
     db,
-    'select id from partners where :named::text is null or id = :named order by id limit :limit',
+    `select id from partners where case when :named::text is null then test_of is null else id = :named end
+      order by id limit :limit`,
     { named: named ?? null, limit }
   )
   return found.map(({ id }) => id)

@@ -6,6 +6,7 @@ import { checkTimeZones } from '../../cli/doctor/analytics.ts'
 import { readAnalyticsState } from '../../db/analytics/state.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { findAnalyticsDifferences } from '../../db/analytics/verify.ts'
+import { ensureTestSide } from '../../db/partners/partners.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { checkAnalytics } from '../../worker/analytics/checking.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
@@ -31,6 +32,8 @@ while (await addUpAnalytics(db));
 const analytics = suite('operator analytics')
 
 analytics('draws the last days, and has the same as JSON', async () => {
+  // A partner with a test key is one partner.
+  await db.transaction(trx => ensureTestSide(trx, partner.partnerId))
   const [drawn, asJson] = await Promise.all([
     operator(harness.env, 'analytics', '--mode', 'DEMO'),
     operator(harness.env, 'analytics', '--mode', 'DEMO', '--partner', partner.partnerId, '--days', '5', '--json')
