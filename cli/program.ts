@@ -43,7 +43,7 @@ const groups: Record<string, () => Promise<(program: Command) => void>> = {
  * which takes half the time to load; otherwise it has all, as for help, suggestions and completion.
  */
 export async function createProgram(args: readonly string[] = []): Promise<Command> {
-  const program = new Command('operator')
+  const program: Command = new Command('operator')
     .description('Runs and administers the trading operator service.')
     // The short form -V works only as the first argument: elsewhere it may be part of a value (`--after -V…`, a cursor).
     .version(about.version, args[0] === '-V' ? '-V, --version' : '--version')
@@ -51,7 +51,12 @@ export async function createProgram(args: readonly string[] = []): Promise<Comma
     .option('--csv', 'print a list as CSV, with all its fields')
     .option('--yes', 'confirm without a prompt')
     .option('--no-input', 'never prompt; refuse what needs a confirmation')
-    .configureHelp({ showGlobalOptions: true, sortSubcommands: false })
+    .configureHelp({
+      showGlobalOptions: true,
+      sortSubcommands: false,
+      // Not those of a group, such as `analytics`, which its subcommands do not take.
+      visibleGlobalOptions: command => (command === program ? [] : [...program.options])
+    })
     .exitOverride()
     .helpCommand(true)
   for (const add of await Promise.all(groupsFor(args).map(load => load()))) add(program)

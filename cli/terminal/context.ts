@@ -175,13 +175,20 @@ function offer(error: unknown, format: Format): never {
   throw new ReportedAlready(1)
 }
 
-/** The command's options. What is written after a subcommand is taken by a command above it that has an option of that name. */
+/**
+ * The command's options. What is written after a subcommand is taken by a command above it that has an option of that name: one
+ * that the subcommand does not have is refused, and not left out. Those of the program itself are for every command.
+ */
 function optionsOf(command: Command): Record<string, unknown> {
   const options = { ...command.opts() }
-  for (let above = command.parent; above; above = above.parent)
-    for (const name of command.options.map(option => option.attributeName()))
-      if (above.getOptionValueSource(name) === 'cli' && command.getOptionValueSource(name) !== 'cli')
-        options[name] = above.getOptionValue(name)
+  const own = new Set(command.options.map(option => option.attributeName()))
+  for (let above = command.parent; above?.parent; above = above.parent)
+    for (const option of above.options) {
+      const name = option.attributeName()
+      if (above.getOptionValueSource(name) !== 'cli') continue
+      if (!own.has(name)) throw new UsageError(`${above.name()} ${command.name()} takes no ${option.long}`)
+      if (command.getOptionValueSource(name) !== 'cli') options[name] = above.getOptionValue(name)
+    }
   return options
 }
 

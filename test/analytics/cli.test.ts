@@ -144,6 +144,18 @@ analytics('verifies, names what differs with exit code 1, and repairs it', async
   assert.equal(await findAnalyticsDifferences(db, { from: ago(5 * 24), to: new Date() }), [])
 })
 
+analytics('refuses an option that its subcommand does not take, before the subcommand and after it', async () => {
+  for (const args of [
+    ['verify', '--mode', 'DEMO'],
+    ['--mode', 'DEMO', 'verify']
+  ]) {
+    const { exitCode, stdout, stderr } = await operator(harness.env, 'analytics', ...args)
+    assert.equal([exitCode, stdout, stderr], [2, '', 'error: analytics verify takes no --mode\n'])
+  }
+  const { stdout } = await operator(harness.env, 'analytics', 'verify', '--help')
+  assert.not.match(stdout, '--mode')
+})
+
 analytics('is not overdue for what was bought before the sums began to exist', async () => {
   const overdueHours = async () => Math.round((await readAnalyticsState(db)).overdueSeconds / 3600)
   const { until, since } = await db('analytics_until').first()
