@@ -31,13 +31,19 @@ export function openLog({ level, name }: { level: string; name: string }): Log {
 }
 
 const RETRY_MS = 1000
+/** Lines kept for a reader that does not read; those after them are lost. */
+const MAX_KEPT_BYTES = 8 * 1024 * 1024
+/** How long the end of the process waits for a reader that does not read. */
+const LAST_LINES_MS = 1000
 
 /**
- * Standard output. Where it cannot be written, as on a full disk, lines are lost and the process works on: by itself the stream would end
- * it with an unexpected error, and at its exit try for ever to write what is left.
+ * Standard output. Where it cannot be written, as on a full disk or in a pipe that nobody reads, lines are lost and the process works
+ * on: by itself the stream would end it with an unexpected error, keep all lines in memory, and at its exit try for ever to write them.
  */
 function openOutput(): ReturnType<typeof pino.destination> {
-  const output = pino.destination({ fd: process.stdout.fd, sync: false })
+  let exitBy = Number.POSITIVE_INFINITY
+  const options = { maxLength: MAX_KEPT_BYTES, retryEAGAIN: () => performance.now() < exitBy }
+  const output = pino.destination({ fd: process.stdout.fd, sync: false, ...options })
   const { write, flushSync } = output
   let failedAt: number | undefined
   output.on('error', () => {
@@ -52,7 +58,13 @@ function openOutput(): ReturnType<typeof pino.destination> {
     return write.call(output, line)
   }
   output.flushSync = () => {
-    if (failedAt === undefined) flushSync.call(output)
+    if (failedAt !== undefined) return
+    exitBy = performance.now() + LAST_LINES_MS
+    try {
+      flushSync.call(output)
+    } catch {
+      // The pipe was full until then.
+    }
   }
   return output
 }

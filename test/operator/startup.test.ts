@@ -2,15 +2,16 @@
 // test time-out: 300 s
 // How processes start and stop in the hands of a person: what anybody may meet at the start is one line that says what
 // to correct, and a process that npm started ends when npm is stopped.
-import { spawn } from 'node:child_process'
+import { execFileSync, spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { closeSync, existsSync, openSync } from 'node:fs'
+import { closeSync, constants, existsSync, openSync, readSync, writeSync } from 'node:fs'
 import { mkdir, mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { type AddressInfo, connect, createServer as createTcpServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { createInterface } from 'node:readline'
+import type { Readable } from 'node:stream'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { makeCertificate } from '../support/certificate.ts'
@@ -189,23 +190,91 @@ const troubles: StartupTrouble[] = [
 
 const logging = suite('a log that cannot be written')
 
+/** An api with standard output there answers, and ends in order. */
+async function runLogging(output: number): Promise<void> {
+  const port = await freePort()
+  const child = spawn(process.execPath, ['api/main.ts'], {
+    env: { ...process.env, ...env, LOG_LEVEL: 'info', PORT: String(port) },
+    stdio: ['ignore', output, 'inherit']
+  })
+  onClose(async () => void child.kill('SIGKILL'))
+  const ended = once(child, 'exit')
+  const page = () => fetch(`http://127.0.0.1:${port}/docs/openapi.json`, { signal: AbortSignal.timeout(5000) })
+  await until('a response', async () => (await page().catch(() => undefined))?.status === 200, 60_000)
+  child.kill('SIGTERM')
+  // Hard, it would end after 25 s, with 1.
+  const how = await Promise.race([ended, once(AbortSignal.timeout(60_000), 'abort').then(() => 'not at all')])
+  assert.equal(how, [0, null])
+}
+
+/** Both ends of a pipe that takes no byte more until it is read. */
+function openFullPipe(name: string): number {
+  const path = join(dir, name)
+  execFileSync('mkfifo', [path])
+  const pipe = openSync(path, constants.O_RDWR | constants.O_NONBLOCK)
+  for (const bytes of [4096, 1]) while (takes(pipe, Buffer.alloc(bytes, 'x'))) {}
+  return pipe
+}
+
+/** Whether a pipe still took this. */
+function takes(pipe: number, bytes: Buffer): boolean {
+  try {
+    return writeSync(pipe, bytes) > 0
+  } catch (error) {
+    assert.is((error as NodeJS.ErrnoException).code, 'EAGAIN')
+    return false
+  }
+}
+
+logging('since nobody reads its pipe keeps no process from its work, nor from its end', async () => {
+  const pipe = openFullPipe('unread')
+  await runLogging(pipe)
+  closeSync(pipe)
+})
+
+logging('keeps no more lines than fit 8 MB for a pipe that nobody reads', async () => {
+  const pipe = openFullPipe('unread-for-long')
+  const writer = `
+    import { openLog } from './db/platform/log.ts'
+    const log = openLog({ level: 'info', name: 'test' })
+    for (let index = 0; index < 2000; index++) log.info({ text: 'x'.repeat(10_000) }, 'a line')
+    process.stderr.write('written')`
+  const child = spawn(process.execPath, ['--input-type=module', '--eval', writer], { stdio: ['ignore', pipe, 'pipe'] })
+  onClose(async () => void child.kill('SIGKILL'))
+  const ended = once(child, 'exit')
+  await once(child.stderr as Readable, 'data')
+  let over = false
+  void ended.then(() => {
+    over = true
+  })
+  // Of its own, as a process that is started has its standard output block.
+  const reader = openSync(join(dir, 'unread-for-long'), constants.O_RDONLY | constants.O_NONBLOCK)
+  let read = 0
+  const buffer = Buffer.alloc(65_536)
+  await until(
+    'the writer to end',
+    () => {
+      try {
+        for (;;) read += readSync(reader, buffer)
+      } catch (error) {
+        assert.is((error as NodeJS.ErrnoException).code, 'EAGAIN')
+      }
+      return over
+    },
+    60_000
+  )
+  assert.equal(await ended, [0, null])
+  for (const end of [pipe, reader]) closeSync(end)
+  assert.ok(read > 7_000_000 && read < 9_000_000, `${read} of 20,000,000 bytes`)
+})
+
 // /dev/full refuses what is written, as a full disk does.
 if (!existsSync('/dev/full')) console.log('SKIPPED: a full disk: there is no /dev/full here')
 else
   logging('keeps no process from its work, nor from its end', async () => {
-    const port = await freePort()
     const full = openSync('/dev/full', 'w')
-    const child = spawn(process.execPath, ['api/main.ts'], {
-      env: { ...process.env, ...env, LOG_LEVEL: 'info', PORT: String(port) },
-      stdio: ['ignore', full, 'inherit']
-    })
+    await runLogging(full)
     closeSync(full)
-    onClose(async () => void child.kill('SIGKILL'))
-    const ended = once(child, 'exit')
-    const page = () => fetch(`http://127.0.0.1:${port}/docs/openapi.json`, { signal: AbortSignal.timeout(5000) })
-    await until('a response', async () => (await page().catch(() => undefined))?.status === 200, 60_000)
-    child.kill('SIGTERM')
-    assert.equal(await ended, [0, null])
   })
 
 const starting = suite('a process that cannot start')
