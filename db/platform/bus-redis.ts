@@ -44,6 +44,21 @@ export async function redisTransport(
         refused = true
       }
     )
+  // The channel to which the user's rights let nothing be published: only a message that is taken ends it.
+  let unsent: string | undefined
+  const publish = async (channel: string, payload: string): Promise<void> => {
+    try {
+      await publisher.publish(channel, payload)
+      if (channel === unsent) unsent = undefined
+    } catch (error) {
+      if ((error as Error).name === 'ReplyError') {
+        if (unsent === undefined)
+          log.warn({ err: error, meanwhile: MEANWHILE }, 'Redis refused a message, trying again')
+        unsent ??= channel
+      }
+      throw error
+    }
+  }
   subscriber.on('ready', () => {
     if (channels.size > 0) void listen([...channels])
   })
@@ -67,6 +82,8 @@ export async function redisTransport(
   // A connection that only listens never fails on a write: a beat finds out that it is broken.
   const beating = setInterval(() => {
     void leaveReplica()
+    // An empty message, which who listens passes over.
+    if (unsent !== undefined) void publish(unsent, '').catch(() => {})
     if (subscriber.status !== 'ready') return
     if (refused) void listen([...channels])
     else void subscriber.ping().catch(() => {})
@@ -74,9 +91,7 @@ export async function redisTransport(
   beating.unref()
   await Promise.all([publisher.connect().catch(() => {}), subscriber.connect().catch(() => {})])
   return {
-    async send(channel, payload) {
-      await publisher.publish(channel, payload)
-    },
+    send: publish,
     async subscribe(channel) {
       channels.add(channel)
       // While Redis is away this does not wait: the channels are subscribed to when it is back.
@@ -86,7 +101,8 @@ export async function redisTransport(
       channels.delete(channel)
       if (subscriber.status === 'ready') await subscriber.unsubscribe(channel)
     },
-    healthy: () => subscriber.status === 'ready' && publisher.status === 'ready' && !refused && !replica,
+    healthy: () =>
+      subscriber.status === 'ready' && publisher.status === 'ready' && !refused && unsent === undefined && !replica,
     async close() {
       closed = true
       clearInterval(beating)

@@ -81,11 +81,10 @@ mute('can be left', async () => {
   assert.equal(unhandled, [])
 })
 
-const refusing = suite('a Redis whose user may not subscribe')
-
-refusing('is reported, and tried until it may', async () => {
+/** A bus whose user of Redis may do everything, until `rights` changes that. */
+async function openLimitedBus() {
   const redis = await startRedis()
-  if (!redis) return
+  if (!redis) return undefined
   const admin = new Redis(redis.url)
   onClose(async () => admin.disconnect())
   const rights = (...rules: string[]) => admin.call('ACL', 'SETUSER', 'service', ...rules)
@@ -95,6 +94,15 @@ refusing('is reported, and tried until it may', async () => {
   const noting = Object.assign(Object.create(log), { warn: (_: object, text: string) => void warnings.push(text) })
   const bus = await openBus({ url: '', redisUrl, log: noting, silenceMs: 100 })
   onClose(() => bus.close())
+  return { admin, rights, warnings, bus }
+}
+
+const refusing = suite('a Redis whose user may not subscribe')
+
+refusing('is reported, and tried until it may', async () => {
+  const limited = await openLimitedBus()
+  if (!limited) return
+  const { admin, rights, warnings, bus } = limited
   const received: string[] = []
   await bus.listen('svc_test_refused', ({ id }) => void received.push(id))
   // It ends the connections of those who have subscribed.
@@ -107,6 +115,22 @@ refusing('is reported, and tried until it may', async () => {
     await admin.publish('svc_test_refused', 'a hint')
     return received.includes('hint')
   })
+})
+
+const silenced = suite('a Redis whose user may not publish')
+
+silenced('is reported once, and tried until it may', async () => {
+  const limited = await openLimitedBus()
+  if (!limited) return
+  const { rights, warnings, bus } = limited
+  await rights('-publish')
+  for (const id of ['a', 'b']) {
+    bus.publish('svc_test_unsent', 'a', id)
+    await until('a refusal', () => !bus.healthy())
+  }
+  assert.equal(warnings, ['Redis refused a message, trying again'])
+  await rights('+publish')
+  await until('it well again', () => bus.healthy())
 })
 
 const away = suite('a Redis that is away')
@@ -194,4 +218,4 @@ demoted('is left for the primary that its address leads to by now: what it is se
 })
 
 demoted.after(closeAll)
-for (const tests of [strange, mute, refusing, away, silent, demoted]) tests.run()
+for (const tests of [strange, mute, refusing, silenced, away, silent, demoted]) tests.run()
