@@ -128,12 +128,19 @@ export async function takeCandidates(
   trx: Db,
   range: { orderId: string; leaderId: string; after: string; upTo: string; limit: number }
 ): Promise<CopyCandidate[]> {
+  // Erasing a trader takes long and stops its follows: what it has locked is left out, and traders are locked before their follows.
+  const present = await rows<{ id: string }>(
+    trx,
+    `select f.id from follows f join traders t on t.id = f.trader_id
+      where f.leader_id = :leaderId and f.${copying} and f.id > :after and f.id <= :upTo
+      order by f.id limit :limit for key share of t skip locked`,
+    range
+  )
   // The lock is a statement of its own, so that the next one sees what its last holder wrote.
   const locked = await rows<{ id: string }>(
     trx,
-    `select id from follows where leader_id = :leaderId and ${copying} and id > :after and id <= :upTo
-      order by id limit :limit for no key update`,
-    range
+    `select id from follows where id = any(:ids) and ${copying} order by id for no key update`,
+    { ids: present.map(({ id }) => id) }
   )
   return rows<CopyCandidate>(
     trx,

@@ -22,14 +22,19 @@ const BATCH = 5000
 // 50 million rows: more is no trader.
 const MAX_BATCHES = 10_000
 
-/** Reads the trader, and locks its row until the end of the transaction: no new row can refer to it meanwhile. */
-async function lockTrader(trx: Db, traderId: string): Promise<Subject> {
+/**
+ * Reads the trader, and with `lock` locks its row until the end of the transaction: no new row can refer to it meanwhile. Throws CONFLICT
+ * while something of the trader's is under way, NOT_FOUND.
+ */
+async function getErasable(trx: Db, traderId: string, { lock }: { lock: boolean }): Promise<Subject> {
   const [found] = await rows<Subject>(
     trx,
-    `select id as "traderId", partner_id as "partnerId", external_id as "externalId" from traders where id = :traderId for update`,
+    `select id as "traderId", partner_id as "partnerId", external_id as "externalId" from traders where id = :traderId ${lock ? 'for update' : ''}`,
     { traderId }
   )
   if (!found) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)
+  const obstacles = await listObstacles(trx, found)
+  if (obstacles.length > 0) throw new ApiError('CONFLICT', `This trader cannot be erased yet: ${obstacles.join('; ')}.`)
   return found
 }
 
@@ -75,9 +80,9 @@ interface Erased {
  * came since, usually nothing. Throws CONFLICT while something of the trader's is under way, NOT_FOUND.
  */
 export async function eraseTrader(trx: Db, vault: Vault, traderId: string): Promise<Erased> {
-  const subject = await lockTrader(trx, traderId)
-  const obstacles = await listObstacles(trx, subject)
-  if (obstacles.length > 0) throw new ApiError('CONFLICT', `This trader cannot be erased yet: ${obstacles.join('; ')}.`)
+  // Before the lock as well: no order is copied for a trader that is locked, and one who is not erased loses none.
+  await getErasable(trx, traderId, { lock: false })
+  const subject = await getErasable(trx, traderId, { lock: true })
   const tables: Record<string, number> = {}
   const note = (table: string, count: number) => {
     if (count > 0) tables[table] = (tables[table] ?? 0) + count
@@ -98,7 +103,10 @@ export async function eraseTrader(trx: Db, vault: Vault, traderId: string): Prom
   }
   const followers = await rows(
     trx,
-    `update follows set ${stop} where leader_id = :traderId and status <> 'STOPPED' returning id`,
+    // In the order in which several follows are locked everywhere (db/copy/fanout.ts).
+    `update follows set ${stop}
+      where id = any(array(select id from follows where leader_id = :traderId and status <> 'STOPPED' order by id for no key update))
+      returning id`,
     { traderId }
   )
   note('follows', followers.length)

@@ -9,7 +9,8 @@ import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/mul
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { lockForCopying, takeCandidates } from '../../db/copy/fanout.ts'
-import { rows } from '../../db/postgres/connection.ts'
+import { type Db, rows } from '../../db/postgres/connection.ts'
+import { eraseTrader } from '../../db/traders/erasure.ts'
 import { contractTypes } from '../../schemas/orders.ts'
 import { fanOut } from '../../worker/copy/fanout.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
@@ -282,6 +283,66 @@ beginning('copies an order that failed before, and that its leader places again 
   await copyOf(follower, { orderId })
 })
 
+const erasing = suite('a follower that is being erased')
+
+erasing('has the other followers wait neither for it nor for its follow', async () => {
+  const leader = await makeLeader()
+  const [gone, other] = [await partner.makeTrader(), await partner.makeTrader()]
+  for (const each of [gone, other]) await follow(each, leader)
+  const erasure = await db.transaction()
+  try {
+    await erasure.raw('select id from traders where id = ? for update', [gone.traderId])
+    await copyOf(other, await placeBinary(leader))
+    // What copied the order has let the follow go.
+    await eraseTrader(erasure, harness.services.vault, gone.traderId)
+    await copyOf(other, await placeBinary(leader))
+    await erasure.commit()
+  } finally {
+    if (!erasure.isCompleted()) await erasure.rollback()
+  }
+  await fannedOut()
+  assert.equal(contractsOf(gone), [])
+  assert.is((await db('follows').where({ trader_id: gone.traderId }).first()).status, 'STOPPED')
+})
+
+erasing('is not locked while it cannot be erased yet, and is copied for', async () => {
+  const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+  await follow(follower, leader)
+  await copyOf(follower, await placeBinary(leader))
+  const copying = await db.transaction()
+  try {
+    await copying.raw('select id from traders where id = ? for key share', [follower.traderId])
+    const erasure = db.transaction(trx => eraseTrader(trx, harness.services.vault, follower.traderId))
+    await erasure.then(
+      () => assert.unreachable(),
+      (error: Error) => assert.match(error.message, 'cannot be erased yet: 1 orders are not final')
+    )
+  } finally {
+    await copying.rollback()
+  }
+})
+
+erasing('as a leader has its follows stopped in the order in which all others lock them', async () => {
+  const leader = await makeLeader()
+  const [first, second] = [await partner.makeTrader(), await partner.makeTrader()]
+  for (const each of [first, second]) await follow(each, leader)
+  // The first one comes last in the table.
+  await db('follows').where({ trader_id: first.traderId }).update({ risk_pct: 50 })
+  const lock = (trx: Db, { traderId }: TestTrader) =>
+    rows(trx, 'select id from follows where trader_id = :traderId for no key update', { traderId })
+  const closing = await db.transaction()
+  try {
+    await lock(closing, first)
+    const erasure = db.transaction(trx => eraseTrader(trx, harness.services.vault, leader.traderId))
+    await untilLockWaits(db, { text: 'follows', work: erasure })
+    await lock(closing, second)
+    await closing.commit()
+    await erasure
+  } finally {
+    if (!closing.isCompleted()) await closing.rollback()
+  }
+})
+
 const late = suite('the time to live of a copy')
 
 late('counts from the purchase of its leader, however long the follow was locked', async () => {
@@ -446,4 +507,4 @@ many('can be changed and are all listed, and one more is refused', async () => {
 })
 
 many.after(closeAll)
-for (const tests of [stopping, beginning, late, limits, across, many]) tests.run()
+for (const tests of [stopping, beginning, erasing, late, limits, across, many]) tests.run()
