@@ -136,8 +136,9 @@ function takeFamily(
   { traderId, digest }: DueFamily
 ): Promise<(DueRenewal & Sealed & Pick<Renewal, 'appId'> & { wasTaken: boolean })[]> {
   return db.transaction(async trx => {
-    // The exchange locks this row too: a token is not replaced between these statements.
-    await trx('traders').where({ id: traderId }).forUpdate().first('id')
+    // The exchange locks this row too: a token is not replaced between these statements. Not as a trader that is erased is locked, for
+    // whom no order is copied.
+    await trx('traders').where({ id: traderId }).forNoKeyUpdate().first('id')
     return rows(
       trx,
       `update broker_accounts a set renewing_until = now() + make_interval(secs => ${LEASE_SECONDS})

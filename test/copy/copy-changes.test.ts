@@ -11,6 +11,7 @@ import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { lockForCopying, takeCandidates } from '../../db/copy/fanout.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
+import { storeRenewal, takeRenewals } from '../../db/traders/token-renewal.ts'
 import { contractTypes } from '../../schemas/orders.ts'
 import { fanOut } from '../../worker/copy/fanout.ts'
 import { CopyPace } from '../../worker/copy/pace.ts'
@@ -303,6 +304,31 @@ erasing('has the other followers wait neither for it nor for its follow', async 
   await fannedOut()
   assert.equal(contractsOf(gone), [])
   assert.is((await db('follows').where({ trader_id: gone.traderId }).first()).status, 'STOPPED')
+})
+
+erasing('is another one than a follower whose token is being renewed, for whom orders are copied', async () => {
+  const unstated = { stake: null, stopLoss: null, takeProfit: null }
+  const { services, orderId, worker, follower } = await makeFollowedOrder(async () => unstated)
+  const { db: own, queue, vault } = services
+  await own('partners').update({ broker_dialect: 'next' })
+  const account = () => own('broker_accounts').where({ trader_id: follower.traderId })
+  const { id, token_version } = await account().first()
+  const refreshToken = 'refresh-0123456789'
+  await own.transaction(trx => storeRenewal(trx, vault, id, { refreshToken, expiresAt: new Date(Date.now() + 60_000) }))
+  await account().update({ renew_at: new Date(), renewal_version: token_version })
+  const holder = await own.transaction()
+  try {
+    await holder('broker_accounts').where({ id }).forNoKeyUpdate().first('id')
+    const renewing = takeRenewals(own, vault, 1)
+    await untilLockWaits(own, { text: 'renewing_until', work: renewing })
+    await queue.enqueue(own, 'copy.fanout', [{ orderId }])
+    await fanOut(worker, new CopyPace(systemClock))
+    assert.is((await own('orders').where({ copied_from: orderId })).length, 1)
+    await holder.rollback()
+    assert.is((await renewing).due.length, 1)
+  } finally {
+    if (!holder.isCompleted()) await holder.rollback()
+  }
 })
 
 erasing('is not locked while it cannot be erased yet, and is copied for', async () => {

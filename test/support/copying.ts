@@ -20,5 +20,5 @@ export async function makeFollowedOrder(leastOf: () => Promise<object>) {
   )
   const brokers = { of: () => ({ market: () => ({ leastOf }) }) }
   const worker = { ...services, worker: 'worker', clock: systemClock, brokers } as unknown as WorkerServices
-  return { services, leader, orderId, worker }
+  return { services, leader, follower, orderId, worker }
 }
