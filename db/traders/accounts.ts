@@ -177,14 +177,14 @@ export async function findTrading(
  * The account that an order is stored for, as SQL: the active one of a trader, unless the broker refused it, or refused
  * tokens too often for one that is not proven to be tried now. `order` has partner_id and trader_external_id. Only a token
  * that the broker has accepted lets the order begin in `queued`. The trader is locked as the order's foreign key locks it, but
- * before it is found: one who is being erased is found no more.
+ * before it is found: one who is being erased is not found, since the orders of a group would all wait for the end of that.
  */
 export const accountToTrade = (order: string) =>
   `(select t.id as trader_id, a.id as broker_account_id, a.account_id, a.account_mode, a.currency,
            case when a.proven_version = a.token_version then 'queued' else 'unproven' end as phase
       from (select t.id, t.active_account_id from traders t
              where t.partner_id = ${order}.partner_id and t.external_id = ${order}.trader_external_id
-               and t.connected_at is not null limit 1 for key share of t) t
+               and t.connected_at is not null limit 1 for key share of t skip locked) t
      cross join lateral (select * from broker_accounts a where a.id = t.active_account_id and a.status = 'CONNECTED'
                              and ${restSeconds} = 0 limit 1) a)`
 

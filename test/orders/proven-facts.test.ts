@@ -392,14 +392,24 @@ for (const fact of facts)
     })
   )
 
-meanwhile('waits for the end of the erasure of its trader, and is not stored', async () => {
-  const subject = await makeSubject()
+meanwhile('is not stored while its trader is being erased, and no other order waits for that', async () => {
+  const [subject, other] = [await makeSubject(), await makeSubject()]
   await placeWell(one, subject)
   const trx = await db.transaction()
-  await eraseTrader(trx, vault, subject.traderId)
-  const placing = place(one, subject)
-  await blocked([placing]).finally(() => trx.commit())
-  const { body } = await placing
+  try {
+    await eraseTrader(trx, vault, subject.traderId)
+    const refused = [place(one, subject), place(one, subject), place(one, subject)]
+    await placeWell(one, other)
+    for (const { body, headers } of await Promise.all(refused)) {
+      assert.equal([body.error, headers.get('retry-after')], ['UNAVAILABLE', '1'])
+      // One that waits ends with another message, after the limit of waits for locks.
+      assert.match(body.message, 'changed while the request was handled')
+    }
+    await trx.commit()
+  } finally {
+    if (!trx.isCompleted()) await trx.rollback()
+  }
+  const { body } = await place(one, subject)
   assert.is(body.error, 'TRADER_NOT_FOUND')
   assert.is((await ordersOf(subject)).length, 1)
 })
