@@ -183,7 +183,11 @@ const errors: [error: object, code: string, ran: string][] = [
   [{ code: 'RateLimitExceeded' }, 'BROKER_UPSTREAM', 'no'],
   [{ code: 'PriceMoved', code_args: ['USD', '10', '10.2', 'stake'] }, 'BROKER_UPSTREAM', 'no'],
   [{ code: 'NeverHeardOf' }, 'BROKER_UPSTREAM', 'no'],
-  [{ code: 'InternalError' }, 'BROKER_UPSTREAM', 'unknown']
+  [{ code: 'InternalError' }, 'BROKER_UPSTREAM', 'unknown'],
+  [{ code: 'RequestTimeout' }, 'BROKER_UPSTREAM', 'unknown'],
+  [{ code: 'UpstreamTimedOut' }, 'BROKER_UPSTREAM', 'unknown'],
+  [{ code: 'ServiceUnavailable' }, 'BROKER_UPSTREAM', 'unknown'],
+  [{ code: 'GatewayError', subcode: 'InvalidToken' }, 'BROKER_UPSTREAM', 'unknown']
 ]
 
 reading('the finer code of an error counts where it is known', async () => {

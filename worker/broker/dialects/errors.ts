@@ -3,7 +3,7 @@
 import { rejectionMessages } from '../../../schemas/traders/accounts.ts'
 import { secondsUntil, statedOpenings } from '../hours.ts'
 import { BrokerError, type OrderField } from '../port.ts'
-import { type ErrorMapping, errorMappings, upstream } from './error-codes.ts'
+import { doubt, type ErrorMapping, errorMappings, upstream } from './error-codes.ts'
 import { newerErrorMappings } from './newer-error-codes.ts'
 
 export { type ErrorMapping, errorMappings }
@@ -14,10 +14,12 @@ const patterns = Object.entries(known)
   .map(([code, mapping]) => ({ matches: new RegExp(`^${code.replace('*', '\\w*')}$`), meaning: mapping }))
 const marketClosed = /market (is|must be)\b.*\b(closed|open)/i
 const dataMissing = /suspended due to missing/i
+// No document of the newer API names its code for a purchase to which its back end did not respond in time.
+const backEnd = /time_?d?_?out|internal|unavailable|gateway|back_?end|unexpected|unknown_?error/i
 
-/** What a code means; an unknown one is upstream trouble that did not run. */
+/** What a code means; an unknown one is upstream trouble that did not run, unless its name may be of a fault behind the gateway. */
 export function mappingOf(code: string): ErrorMapping {
-  return findMapping(code) ?? upstream
+  return findMapping(code) ?? (backEnd.test(code) ? doubt : upstream)
 }
 
 function findMapping(code: string): ErrorMapping | undefined {
@@ -42,7 +44,7 @@ export function readRefusal(error: unknown): BrokerRefusal {
   const { code, subcode, message, code_args: args, details } = (error ?? {}) as Record<string, unknown>
   // The finer code wins where we know it.
   const named = typeof subcode === 'string' && findMapping(subcode) !== undefined ? subcode : code
-  const doubtful = named !== code && typeof code === 'string' && findMapping(code)?.ran === 'unknown'
+  const doubtful = named !== code && typeof code === 'string' && mappingOf(code).ran === 'unknown'
   return {
     code: typeof named === 'string' && /^\w{1,80}$/.test(named) ? named : 'BadFrame',
     doubtful: doubtful ? code : undefined,
