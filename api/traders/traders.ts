@@ -1,6 +1,6 @@
 // Traders' own accounts: sign-up, login, own profile, logout.
 
-import { insertTraderSession, revokeSession } from '../../db/partners/sessions.ts'
+import { endSession, insertTraderSession } from '../../db/partners/sessions.ts'
 import { requireRoom } from '../../db/platform/bounds.ts'
 import { hashPassword, isPassword } from '../../db/platform/passwords.ts'
 import { listAccounts, presentAccount } from '../../db/traders/accounts.ts'
@@ -142,7 +142,7 @@ export const logOutTrader: Operation<object> = {
   errors: [],
   headers: ['Set-Cookie'],
   async handle({ trader }, { db, config }) {
-    await revokeSession(db, (trader as SessionTrader).sessionId)
+    await endSession(db, (trader as SessionTrader).sessionId)
     return new Reply({ loggedOut: true }, { 'Set-Cookie': setCookie(TRADER_COOKIE, undefined, config) })
   }
 }

@@ -139,6 +139,11 @@ export async function revokeSession(trx: Db, sessionId: string): Promise<Session
   return row
 }
 
+/** Ends a session, unless it has ended. That of a trader who was erased meanwhile is gone. */
+export async function endSession(trx: Db, sessionId: string): Promise<void> {
+  await trx('sessions').where({ id: sessionId }).whereNull('revoked_at').update({ revoked_at: trx.fn.now() })
+}
+
 /** Sessions of a partner and of its traders that are not expired, newest first, at most 1000. */
 export async function listPartnerSessions(db: Db, partnerId: string): Promise<SessionRecord[]> {
   return db('sessions')

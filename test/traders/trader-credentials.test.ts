@@ -11,7 +11,7 @@ import {
   endSessions,
   resetPassword
 } from '../../api/traders/credentials.ts'
-import { getTraderMe, logInTrader, signUpTrader } from '../../api/traders/traders.ts'
+import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from '../../api/traders/traders.ts'
 import { listPartnerSessions } from '../../db/partners/sessions.ts'
 import { newToken } from '../../db/platform/crypto.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
@@ -183,6 +183,15 @@ ending('ends all sessions of the trader named, or of the session that comes alon
   assert.equal(own.body, { traderId: two.traderId, sessionsEnded: 2 })
   assert.equal([await isLive(one.sessions[1]), await isLive(two.sessions[1])], [false, false])
   assert.is((await partner.call(endSessions, { body: {} })).body.details[0].path, '/body/traderId')
+})
+
+ending('logs a trader out who is being erased', async () => {
+  const { traderId, sessions } = await makeSignup()
+  const erasing = await db.transaction()
+  await eraseTrader(erasing, harness.services.vault, traderId)
+  const left = partner.call(logOutTrader, withSession(sessions[0]))
+  await untilLockWaits(db, { work: left }).finally(() => erasing.commit())
+  assert.equal((await left).body, { loggedOut: true })
 })
 
 disabling('ends the sessions and keeps the trader out until it is enabled, whatever the way in', async () => {
