@@ -3,7 +3,7 @@
 // leaves both or neither; the others store it after they have run.
 import { randomUUID } from 'node:crypto'
 import type { Context } from 'koa'
-import { requireRoom } from '../../db/platform/bounds.ts'
+import { countBytes, requireRoom } from '../../db/platform/bounds.ts'
 import type { Bus } from '../../db/platform/bus.ts'
 import { hashSecret } from '../../db/platform/crypto.ts'
 import { freeKey, type HeldKey, keepResponse, takeKey } from '../../db/platform/idempotency.ts'
@@ -54,8 +54,7 @@ export async function once(
   if (kept) return new Reply(kept.body, { ...kept.headers, 'Idempotent-Replayed': 'true' })
   const letGo = services.heldKeys.hold(held)
   try {
-    // Responses repeat at most what was sent, and a little more.
-    await requireRoom(db, 'idempotencyKeys', partnerId, canonical.length)
+    await requireRoom(db, 'idempotencyKeys', partnerId)
     if (!row.atomic) return await keeping(handle(services), db)
     const { bus, send } = withheld(services.bus)
     const result = await db.transaction(trx => keeping(handle({ ...services, bus, db: trx }), trx))
@@ -72,7 +71,7 @@ export async function once(
   async function keeping(running: Promise<unknown>, trx: ApiServices['db']): Promise<unknown> {
     const result = await running
     const { body, headers } = result instanceof Reply ? result : { body: result, headers: {} }
-    await keepResponse(trx, vault, held, { body, headers })
+    countBytes('idempotencyKeys', partnerId, await keepResponse(trx, vault, held, { body, headers }))
     return result
   }
 }

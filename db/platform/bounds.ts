@@ -141,6 +141,12 @@ export async function requireRoom(db: Db, kind: BoundKind, owner: string, bytes 
     throw refusal({ what: `bytes of ${bound.what}` }, bound.bytes)
 }
 
+/** Counts bytes that `owner` keeps of a kind and that were not known when requireRoom was called. */
+export function countBytes(kind: BoundKind, owner: string, bytes: number): void {
+  const credit = known.get(`${kind} ${owner}`)
+  if (credit) credit.bytes -= bytes
+}
+
 /** As requireRoom; without room it passes also where `find` has the record that a repeat returns, so that none is made. */
 export async function requireRoomUnless(
   db: Db,

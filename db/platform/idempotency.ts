@@ -103,9 +103,9 @@ export async function holdOnToKeys(db: Db, held: HeldKey[]): Promise<void> {
 
 /**
  * Stores the response, in the transaction of the request's changes where there is one. Throws UNAVAILABLE when a repeat
- * has taken the key over meanwhile, so that the transaction is rolled back.
+ * has taken the key over meanwhile, so that the transaction is rolled back. Returns how many bytes are stored.
  */
-export async function keepResponse(trx: Db, vault: Vault, held: HeldKey, response: KeptResponse): Promise<void> {
+export async function keepResponse(trx: Db, vault: Vault, held: HeldKey, response: KeptResponse): Promise<number> {
   const { keyId, sealed } = vault.seal(JSON.stringify(response), contextOf(held))
   const [kept] = await rows(
     trx,
@@ -115,6 +115,7 @@ export async function keepResponse(trx: Db, vault: Vault, held: HeldKey, respons
     { ...held, keyId, sealed }
   )
   if (!kept) throw new ApiError('UNAVAILABLE', 'The request took too long; repeat it with the same Idempotency-Key.')
+  return sealed.length
 }
 
 /** Gives the key back after a refusal. */

@@ -209,6 +209,21 @@ keeping(
   }
 )
 
+keeping('is bounded in bytes of the responses under Idempotency-Keys, however short their requests are', async () => {
+  const partner = await harness.makePartner()
+  const screenshots = Array.from({ length: 20 }, (_, index) => `https://cdn.example.com/${index}${'x'.repeat(2000)}`)
+  const { body: bot } = await partner.call(createCreatorBot, { body: { ...draft, screenshots } })
+  const unchanged = (key: string) =>
+    partner.call(updateCreatorBot, { params: { id: bot.botId }, headers: { 'idempotency-key': `unchanged-${key}` } })
+  const held = lowered('idempotencyKeys', 1_000_000, 1_000_000)
+  let response = await unchanged('first')
+  for (let more = 0; more < 30 && response.status === 200; more++) response = await unchanged(String(more))
+  refused(response, 1_000_000)
+  held.restore()
+  const kept = await db('idempotency_keys').where({ partner_id: partner.partnerId }).select('answer')
+  assert.is(kept.length, Math.ceil(1_000_000 / kept[0].answer.length))
+})
+
 keeping('is refused for a while by the latest count where that reached a large limit', async () => {
   const { partnerId } = await harness.makePartner()
   // The smallest that is not counted each time.
