@@ -292,6 +292,33 @@ calling('is not repeated after its deadline, nor when the service requests a lon
   assert.is(nobody.code, 'NO_ANSWER')
 })
 
+calling('that cannot be sent throws its own error at once', async () => {
+  const { client, attempts } = await makeClient()
+  const stake = 1n as unknown as number
+  const id = '\ud800'
+  const wrong: (() => Promise<unknown>)[] = [
+    () => client.placeBinary({ ...order, stake }),
+    () => client.get('/v1/orders/{id}', { path: { id } }),
+    () => client.get('/v1/me', { headers: { 'x-note': 'a\nb' } }),
+    () => client.get('/v1/me', { timeoutMs: -1 })
+  ]
+  for (const call of wrong)
+    await call().then(
+      () => assert.unreachable(),
+      (error: Error) => assert.not.instance(error, ServiceError)
+    )
+  assert.is(attempts.length, 0)
+})
+
+calling('has the header fields of its caller in place of its own, however they are written', async () => {
+  const { client, attempts } = await makeClient()
+  const headers = { 'Idempotency-Key': crypto.randomUUID(), 'X-Request-ID': 'mine' }
+  const send = () => client.post('/v1/community/messages', { body: { content: 'x' }, headers })
+  assert.is((await send()).messageId, (await send()).messageId)
+  // Each attempt has an id of its own, the one that is logged.
+  for (const { response, requestId } of attempts) assert.is(response?.headers.get('x-request-id'), requestId)
+})
+
 calling('ends when its signal aborts', async () => {
   const signal = AbortSignal.abort(new Error('enough'))
   await makeClient().then(({ client }) =>

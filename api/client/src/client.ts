@@ -35,6 +35,8 @@ interface Call extends CallOptions {
   body?: unknown
 }
 
+type Sent = { url: string; headers: Headers; body: string | null; timeoutMs: number; signal: AbortSignal | undefined }
+
 const PLACING = /^\/v1\/orders\/(binary|multiplier)$/
 // The response of an order may be held back until its contract is over, 140 seconds at most.
 const PLACING_MS = 150_000
@@ -134,17 +136,19 @@ export class Client {
     const { key, deadlineMs = 60_000, onAttempt } = this.#options
     const placing = PLACING.test(path)
     const write = method !== 'get' && !placing
-    const headers = {
+    // Made before the first attempt: what cannot be sent is the caller's mistake, and no response that was lost.
+    const headers = new Headers({
       ...(key ? { authorization: `Bearer ${key}` } : {}),
       ...(call.body === undefined ? {} : { 'content-type': 'application/json' }),
-      ...(write ? { 'idempotency-key': call.idempotencyKey ?? crypto.randomUUID() } : {}),
-      ...call.headers
-    }
+      ...(write ? { 'idempotency-key': call.idempotencyKey ?? crypto.randomUUID() } : {})
+    })
+    for (const [name, value] of Object.entries(call.headers ?? {})) headers.set(name, value)
+    const sent = { url: this.#options.baseUrl + address(path, call), headers, body: JSON.stringify(call.body) ?? null }
     const timeoutMs = call.timeoutMs ?? (placing ? PLACING_MS : ATTEMPT_MS)
     const until = performance.now() + (call.deadlineMs ?? deadlineMs)
     for (let pauseMs = 200; ; pauseMs = Math.min(10_000, 2 * pauseMs)) {
       const attempt = { method: method.toUpperCase(), path, requestId: newRequestId(), ms: performance.now() }
-      const { response, body, error } = await this.#attempt(attempt, { headers, call, timeoutMs })
+      const { response, body, error } = await this.#attempt(attempt, { ...sent, timeoutMs, signal: call.signal })
       onAttempt?.({ ...attempt, ms: performance.now() - attempt.ms, response, error })
       if (!error) return body as T
       const waitMs = Math.max(error.facts.retryAfterMs ?? 0, pauseMs * (0.5 + Math.random()))
@@ -155,18 +159,16 @@ export class Client {
 
   async #attempt(
     { method, path, requestId }: { method: string; path: string; requestId: string },
-    { headers, call, timeoutMs }: { headers: Record<string, string>; call: Call; timeoutMs: number }
+    { url, headers, body, timeoutMs, signal: caller }: Sent
   ): Promise<{ response: Response | undefined; body?: unknown; error?: ServiceError }> {
+    headers.set('x-request-id', requestId)
+    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(caller ? [caller] : [])])
     let response: Response | undefined
     try {
-      const signals = [AbortSignal.timeout(timeoutMs), ...(call.signal ? [call.signal] : [])]
-      response = await fetch(this.#options.baseUrl + address(path, call), {
-        ...{ method, redirect: 'manual', headers: { ...headers, 'x-request-id': requestId } },
-        ...{ body: call.body === undefined ? null : JSON.stringify(call.body), signal: AbortSignal.any(signals) }
-      })
+      response = await fetch(url, { method, redirect: 'manual', headers, body, signal })
       return { response, ...read(response, await response.text(), requestId) }
     } catch (cause) {
-      if (call.signal?.aborted) throw call.signal.reason
+      if (caller?.aborted) throw caller.reason
       const error = new ServiceError('NO_ANSWER', { message: `${method} ${path} got no response`, requestId, cause })
       return { response, error }
     }
