@@ -136,23 +136,26 @@ reading(
   async () => {
     const bought = { ...receipt, amount: -10, transaction_time: 1_700_000_000 }
     const { action_type: _, ...untyped } = { ...bought, action_type: 'buy', contract_id: 7 }
-    const { session, close } = await scripted((frame, socket) => {
-      const transactions = [
-        { ...bought, action_type: 'sell', amount: 19.53, transaction_id: 8 },
-        { ...bought, action_type: 'buy' },
-        { action_type: 'withdrawal', amount: -50, contract_id: null, transaction_time: 1_700_000_000 },
-        untyped,
-        { ...untyped, action_type: 'unheard_of', contract_id: 9 },
-        { ...untyped, amount: 0 },
-        { amount: -50, transaction_time: 1_700_000_000 }
-      ]
+    const transactions: object[] = [
+      { ...bought, action_type: 'sell', amount: 19.53, transaction_id: 8 },
+      { ...bought, action_type: 'buy' },
+      { action_type: 'withdrawal', amount: -50, contract_id: null, transaction_time: 1_700_000_000 },
+      untyped,
+      { ...untyped, action_type: 'unheard_of', contract_id: 9 },
+      { ...untyped, amount: 0 },
+      { amount: -50, transaction_time: 1_700_000_000 }
+    ]
+    const { session, close } = await scripted((frame, socket) =>
       reply(socket, frame, { statement: { count: transactions.length, transactions } })
-    })
+    )
     const rows = await session.statement({ from: 0 })
     assert.equal(
       rows.map(row => row?.contractId ?? null),
       [null, '5', null, '7', '9', null, null]
     )
+    // Of such a row nothing shows that it is no purchase: a list without it would prove too much.
+    transactions.push({ action_type: 'unheard_of', contract_id: 10, transaction_time: 1_700_000_000 })
+    assert.is((await failure(session.statement({ from: 0 }))).brokerCode, 'BadFrame')
     await close()
   }
 )

@@ -262,9 +262,9 @@ function rowsOf(response: unknown, field: 'contracts' | 'transactions'): Body[] 
   return isEmpty ? [] : listOf(listed, field).map(row => bodyOf(row, `a row of ${field}`))
 }
 
-/** Whether a row of the statement is, or may be, of a purchase: no schema requires its type, and a purchase takes money. */
+/** Whether a row of the statement is, or may be, of a purchase: no schema requires its type, and only a purchase takes money. */
 function isPurchase({ action_type: type, contract_id: contractId, amount }: Body): boolean {
-  return type === 'buy' || (type !== 'sell' && contractId != null && String(amount).startsWith('-'))
+  return type === 'buy' || (type !== 'sell' && contractId != null && !(Number(String(amount)) >= 0))
 }
 
 function paged({ limit, offset, most }: { limit: number; offset?: number; most: number }): Request {
