@@ -79,7 +79,10 @@ reading('a contract ends with its sale or with its status, whichever is reported
   ]
   for (const [fields, settled, status] of forms) {
     const { session, close } = await scripted((frame, socket) =>
-      reply(socket, frame, { proposal_open_contract: { ...contract, ...fields, auto_run_id: 'unheard of' } })
+      reply(socket, frame, {
+        proposal_open_contract: { ...contract, ...fields, auto_run_id: 'unheard of' },
+        profit_table: {}
+      })
     )
     const state = await session.contract('5')
     assert.equal([state.settled, state.status], [settled, status], JSON.stringify(fields))
