@@ -7,6 +7,7 @@ import type { Point } from '../events/cursor.ts'
 import { eventIdOf } from '../events/present.ts'
 import { PointExpired, readLogState } from '../events/read.ts'
 import { type Db, rows, sql } from '../postgres/connection.ts'
+import { lockWebhook } from './endpoints.ts'
 
 const DAY_ZERO = `date '1970-01-01'`
 
@@ -149,6 +150,8 @@ export async function retryDelivery(
   if (attempt.type === TEST_TYPE)
     throw new ApiError('CONFLICT', 'A test is in no log and cannot be sent again: send another one.')
   if (!attempt.kept) throw new ApiError('CONFLICT', 'The event of this delivery is not kept any more.')
+  // The endpoint before what waits at it, as a worker locks them that writes outcomes.
+  await lockWebhook(trx, endpointId)
   const [row] = await rows<DeliveryRow>(
     trx,
     sql`insert into webhook_pending as w (endpoint_id, partner_id, position, day, event_id, type, subject, delivery_id, attempts, replay, next_at)
@@ -227,7 +230,7 @@ export async function insertReplay(
   )
   if (!range || range.count === 0 || range.first === null) return 0
   // Locked only now: counting events may take seconds, and a worker writes the outcomes of all of its endpoints in one statement.
-  await rows(trx, 'select from webhook_endpoints where id = :endpointId for no key update', { endpointId })
+  await lockWebhook(trx, endpointId)
   await requireFewReplays(trx, endpointId)
   await rows(
     trx,

@@ -263,7 +263,14 @@ export async function resealWebhooks(
   return { resealed, unreadable, after: list.length === limit ? (list.at(-1)?.id ?? null) : null }
 }
 
-function found<T>(row: T | undefined, id: string): T {
+/** Locks an endpoint until `trx` ends. Throws NOT_FOUND for one that was deleted since it was read. */
+export async function lockWebhook(trx: Db, id: string): Promise<void> {
+  const [row] = await rows(trx, 'select id from webhook_endpoints where id = :id for no key update', { id })
+  found(row, id)
+}
+
+/** The row of an endpoint. Throws NOT_FOUND where there is none. */
+export function found<T>(row: T | undefined, id: string): T {
   if (!row) throw new ApiError('NOT_FOUND', `There is no webhook endpoint ${id}.`)
   return row
 }

@@ -2,6 +2,7 @@
 import { newId } from '../../schemas/fields/ids.ts'
 import type { WebhookTest } from '../../schemas/webhooks.ts'
 import { type Db, rows } from '../postgres/connection.ts'
+import { found } from './endpoints.ts'
 
 /** A test to be sent, with what of its endpoint that takes. */
 export interface TestRow {
@@ -21,18 +22,19 @@ export interface TestRow {
 // The requester has timed out by then.
 const TEST_MS = 30_000
 
-/** Stores a test; `channel` is where its end is published. Returns its id. */
+/** Stores a test; `channel` is where its end is published. Returns its id. Throws NOT_FOUND for an endpoint that was deleted since it was read. */
 export async function insertTest(
   db: Db,
   { endpointId, partnerId, channel }: { endpointId: string; partnerId: string; channel: string }
 ): Promise<string> {
-  const id = newId('delivery')
-  await rows(
+  const [row] = await rows<{ id: string }>(
     db,
-    `insert into webhook_tests (id, endpoint_id, partner_id, channel) values (:id, :endpointId, :partnerId, :channel)`,
-    { id, endpointId, partnerId, channel }
+    `insert into webhook_tests (id, endpoint_id, partner_id, channel)
+     select :id, id, :partnerId, :channel from webhook_endpoints where id = :endpointId for key share
+     returning id`,
+    { id: newId('delivery'), endpointId, partnerId, channel }
   )
-  return id
+  return found(row, endpointId).id
 }
 
 /** Takes tests for `worker`; each is taken once. */

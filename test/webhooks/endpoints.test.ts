@@ -3,7 +3,12 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listEvents } from '../../api/events/events.ts'
-import { listWebhookDeliveries, replayWebhook, retryWebhookDelivery } from '../../api/webhooks/deliveries.ts'
+import {
+  listWebhookDeliveries,
+  replayWebhook,
+  retryWebhookDelivery,
+  testWebhook
+} from '../../api/webhooks/deliveries.ts'
 import {
   createWebhook,
   deleteWebhook,
@@ -14,6 +19,7 @@ import {
 } from '../../api/webhooks/endpoints.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { listDeliveries, PASSED_AT_MOST } from '../../db/webhooks/deliveries.ts'
+import { deleteWebhook as deleteEndpoint } from '../../db/webhooks/endpoints.ts'
 import { newest, readAll, sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
@@ -346,6 +352,30 @@ replaying('of one delivery are refused where there is none', async () => {
   const { webhookId } = await register(partner, receiver)
   for (const deliveryId of ['nothing', 'dlv_01k3hv9c7bf5tvxkz1qd3rn8ma', 'evt_01k3hv9c7bf5tvxkz1qd3rn8ma'])
     assert.is((await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId } })).status, 404)
+})
+
+replaying('are a 404 where the endpoint is deleted at the same time, and so are tests', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId: id } = await register(partner, receiver)
+  await partner.makeTrader()
+  const isDelivered = ({ status }: { status: string }) => status === 'DELIVERED'
+  const { deliveryId } = await until(
+    'the delivery',
+    async () => (await deliveriesOf(partner, id)).find(isDelivered),
+    WAIT_MS
+  )
+  const deleting = await db.transaction()
+  await deleteEndpoint(deleting, id, partner.partnerId)
+  const calls = Promise.all([
+    partner.call(replayWebhook, { params: { id }, body: { since: new Date(Date.now() - 3_600_000).toISOString() } }),
+    partner.call(retryWebhookDelivery, { params: { id, deliveryId } }),
+    partner.call(testWebhook, { params: { id } })
+  ])
+  await untilLockWaits(db, { count: 3, work: calls }).finally(() => deleting.commit())
+  assert.equal(
+    (await calls).map(({ body }) => body.error),
+    ['NOT_FOUND', 'NOT_FOUND', 'NOT_FOUND']
+  )
 })
 
 replaying.after(closeAll)
