@@ -378,6 +378,26 @@ replaying('are a 404 where the endpoint is deleted at the same time, and so are 
   )
 })
 
+replaying('of one delivery lock the endpoint before the delivery, as a worker that writes its outcome', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  receiver.respond = (_received, response) => response.writeHead(500).end()
+  const { webhookId: id } = await register(partner, receiver)
+  await partner.makeTrader()
+  const isTried = ({ status }: { status: string }) => status === 'RETRYING'
+  const { deliveryId } = await until(
+    'the attempt',
+    async () => (await deliveriesOf(partner, id)).find(isTried),
+    WAIT_MS
+  )
+  const writing = await db.transaction()
+  await writing('webhook_endpoints').where({ id }).forNoKeyUpdate().first('id')
+  const retried = partner.call(retryWebhookDelivery, { params: { id, deliveryId } })
+  await untilLockWaits(db, { text: 'webhook_endpoints', work: retried })
+  const waiting = await writing('webhook_pending').where({ endpoint_id: id }).forUpdate().skipLocked().first('type')
+  await writing.commit()
+  assert.equal([waiting?.type, (await retried).status], ['account.connected', 200])
+})
+
 replaying.after(closeAll)
 refusing.run()
 managing.run()
