@@ -292,6 +292,14 @@ calling('is not repeated after its deadline, nor when the service requests a lon
   assert.is(nobody.code, 'NO_ANSWER')
 })
 
+calling('says how long it waited for a response that did not come', async () => {
+  const { client } = await behindProxy(() => {})
+  const { code, message } = await refusal(client.get('/v1/me', { timeoutMs: 300, deadlineMs: 0 }))
+  assert.is(code, 'NO_ANSWER')
+  // What says so keeps the time-out's signal from being collected, which Node 20 does otherwise.
+  assert.match(message, 'GET /v1/me got no response within 300 ms')
+})
+
 calling('that cannot be sent throws its own error at once', async () => {
   const { client, attempts } = await makeClient()
   const stake = 1n as unknown as number

@@ -162,15 +162,17 @@ export class Client {
     { url, headers, body, timeoutMs, signal: caller }: Sent
   ): Promise<{ response: Response | undefined; body?: unknown; error?: ServiceError }> {
     headers.set('x-request-id', requestId)
-    const signal = AbortSignal.any([AbortSignal.timeout(timeoutMs), ...(caller ? [caller] : [])])
+    // Read below, which keeps it until the attempt ends: Node 20 collects one that AbortSignal.any alone refers to, and it never aborts.
+    const timeout = AbortSignal.timeout(timeoutMs)
+    const signal = AbortSignal.any(caller ? [timeout, caller] : [timeout])
     let response: Response | undefined
     try {
       response = await fetch(url, { method, redirect: 'manual', headers, body, signal })
       return { response, ...read(response, await response.text(), requestId) }
     } catch (cause) {
       if (caller?.aborted) throw caller.reason
-      const error = new ServiceError('NO_ANSWER', { message: `${method} ${path} got no response`, requestId, cause })
-      return { response, error }
+      const message = `${method} ${path} got no response${timeout.aborted ? ` within ${timeoutMs} ms` : ''}`
+      return { response, error: new ServiceError('NO_ANSWER', { message, requestId, cause }) }
     }
   }
 }
@@ -194,16 +196,14 @@ function pauseOf(retryAfter: string | null): number | undefined {
 }
 
 function read({ status, ok, headers }: Response, text: string, requestId: string) {
-  let body: { error?: unknown; requestId?: unknown } | undefined
+  let body: Partial<Schemas['Error']> | undefined
   try {
     body = JSON.parse(text)
   } catch {}
   if (ok && body !== undefined) return { body }
   const retryAfterMs = pauseOf(headers.get('retry-after'))
-  if (!ok && body?.error && body.requestId) {
-    const envelope = body as Schemas['Error']
-    return { error: new ServiceError(envelope.error, { ...envelope, retryAfterMs }) }
-  }
+  if (!ok && body?.error && body.requestId)
+    return { error: new ServiceError(body.error, { message: '', ...body, retryAfterMs }) }
   // A proxy's own page. From 500 on: the service was not reached, or its response was lost; 408: the request came too slowly. JSON
   // that does not parse broke off: without a Content-Length the end of a connection ends a body.
   const message = `a response of status ${status} that is not the service's`
