@@ -12,6 +12,8 @@ export interface CallResult {
   ok: boolean
   text: string
   body: unknown
+  /** Seconds after which to repeat the call, as the service requests. */
+  retryAfter: string | null
 }
 
 /** More than a model can use of one response. */
@@ -54,7 +56,7 @@ export async function callOperation(
       return refusal(
         `The response has ${text.length} characters, more than ${MAX_CHARACTERS}: ask for less, with limit, filters or a shorter window.`
       )
-    return { ok: response.ok, text, body: parse(text) }
+    return { ok: response.ok, text, body: parse(text), retryAfter: response.headers.get('retry-after') }
   } catch (error) {
     const { name, cause } = error as { name: string; cause?: { code?: string } }
     const again = changes ? ' Whether it was done is not known: repeat it with the same arguments.' : ''
@@ -63,7 +65,7 @@ export async function callOperation(
 }
 
 /** A result: the text of a response, or the reason for which nothing was called. */
-export const refusal = (text: string): CallResult => ({ ok: false, text, body: null })
+export const refusal = (text: string): CallResult => ({ ok: false, text, body: null, retryAfter: null })
 
 function parse(text: string): unknown {
   try {

@@ -34,8 +34,10 @@ export function createMcpServer(target: ApiTarget & { allowOrders: boolean }): S
   server.setRequestHandler(CallToolRequestSchema, async ({ params: { name, arguments: given = {} } }) => {
     const tool = tools.get(name)
     if (!tool) throw new McpError(ErrorCode.InvalidParams, `There is no tool ${name}.`)
-    const { ok, text } = await run(tool, given, target)
-    return { content: [{ type: 'text', text }], ...(ok ? {} : { isError: true }) }
+    const { ok, text, retryAfter } = await run(tool, given, target)
+    // In the service's response it is a header field, which a model does not see.
+    const texts = [text, ...(retryAfter ? [`Repeat it after ${retryAfter} s, not sooner.`] : [])]
+    return { content: texts.map(each => ({ type: 'text', text: each })), ...(ok ? {} : { isError: true }) }
   })
   return server
 }

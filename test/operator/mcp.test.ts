@@ -96,6 +96,17 @@ reading('reads with the key, and passes on what the service refuses', async () =
   assert.equal([refused.isError, JSON.parse(refused.text).error], [true, 'INSUFFICIENT_SCOPE'])
 })
 
+reading('says after how many seconds a call may be repeated that was refused by a limit', async () => {
+  const limited = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '1' } })
+  const { key } = await limited.makePartner({ plan: 'LAUNCH' })
+  const client = await connect({ key, baseUrl: limited.address })
+  assert.is((await use(client, 'getMe')).isError, false)
+  const { content } = await client.callTool({ name: 'getMe', arguments: {} })
+  const [refused, wait] = (content as { text: string }[]).map(({ text }) => text)
+  assert.is(JSON.parse(refused ?? '').error, 'RATE_LIMITED')
+  assert.match(wait ?? '', /^Repeat it after [1-9]\d? s, not sooner\.$/)
+})
+
 reading('bounds what it returns, and has no tool to place without leave', async () => {
   const message = (i: number) => ({
     id: newId('message'),
