@@ -8,6 +8,7 @@ import { openLimits } from '../db/platform/limits.ts'
 import { openLog } from '../db/platform/log.ts'
 import { collectProcessMetrics } from '../db/platform/metrics.ts'
 import { readiness, serveMetrics } from '../db/platform/metrics-server.ts'
+import { watchOpenFiles } from '../db/platform/open-files.ts'
 import {
   announceReady,
   endInOrder,
@@ -88,6 +89,7 @@ await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
 const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
 
 collectProcessMetrics()
+watchOpenFiles(log)
 collectStoreMetrics(store.db)
 const metrics = await serveMetrics({
   host: config.metricsHost,

@@ -5,6 +5,7 @@ import { showInstallation } from '../db/platform/installations.ts'
 import { openLog } from '../db/platform/log.ts'
 import { collectBudget, collectClockOffset, collectProcessMetrics, collectUnreachable } from '../db/platform/metrics.ts'
 import { readiness, serveMetrics } from '../db/platform/metrics-server.ts'
+import { watchOpenFiles } from '../db/platform/open-files.ts'
 import {
   announceReady,
   endInOrder,
@@ -70,6 +71,7 @@ const work = await startWork({
   changes: openSignal()
 })
 collectProcessMetrics()
+watchOpenFiles(log)
 collectStoreMetrics(store.db)
 collectBudget(() => brokers.budget())
 collectClockOffset(() => work.clockOffsetMs())

@@ -315,6 +315,30 @@ starting('is distinguished by the operator as well, in one line with exit code 1
   }
 })
 
+const limited = suite('a process without file descriptors')
+
+limited(
+  'logs that, since its port closes connections without an error, and once that there are some again',
+  async () => {
+    const port = await freePort()
+    const command = `ulimit -n 100 && exec "$0" api/main.ts`
+    const child = spawn('sh', ['-c', command, process.execPath], {
+      env: { ...process.env, ...env, LOG_LEVEL: 'info', PORT: String(port) },
+      stdio: ['ignore', 'pipe', 'inherit']
+    })
+    onClose(async () => void child.kill('SIGKILL'))
+    const lines: string[] = []
+    createInterface({ input: child.stdout }).on('line', line => void lines.push(line))
+    const logged = (text: RegExp) => () => lines.some(line => text.test(line))
+    await until('it to listen', logged(/"msg":"listening"/), 60_000)
+    // More than it may have; those it cannot take are closed, and made again.
+    const sockets = Array.from({ length: 120 }, () => connect(port, '127.0.0.1').on('error', () => {}))
+    await until('the line', logged(/"level":50.*no file descriptor is left/), 30_000)
+    for (const socket of sockets) socket.destroy()
+    await until('the other one', logged(/there are file descriptors again/), 30_000)
+  }
+)
+
 const npm = suite('npm run')
 
 for (const [script, said] of [
@@ -355,4 +379,4 @@ function runs(pid: number): boolean {
 }
 
 npm.after(closeAll)
-for (const tests of [logging, starting, npm]) tests.run()
+for (const tests of [logging, starting, limited, npm]) tests.run()
