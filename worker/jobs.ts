@@ -167,10 +167,16 @@ function openScheduled(services: WorkerServices): WorkerParts['scheduled'] & { s
       for (const name of names) {
         await boss.schedule(name, queues[name].cron, {}, { tz: 'UTC' })
         const id = await boss.work(name, { pollingIntervalSeconds: SCHEDULED_POLL_SECONDS }, async ([job]) => {
-          const [broken] = violations(queues[name].data, job?.data)
-          if (broken)
-            throw new Error(`The data of the job breaks the schema of its queue: ${broken.path} ${broken.message}`)
-          await scheduled[name](services)
+          try {
+            const [broken] = violations(queues[name].data, job?.data)
+            if (broken)
+              throw new Error(`The data of the job breaks the schema of its queue: ${broken.path} ${broken.message}`)
+            await scheduled[name](services)
+          } catch (error) {
+            // pg-boss notes it with the job alone, where nobody reads it.
+            services.log.error({ err: error, queue: name }, 'a scheduled job failed')
+            throw error
+          }
         })
         working.set(name, id)
       }

@@ -1,4 +1,4 @@
-// What every process does however it was started: loading what it needs, and ending when its log has no reader.
+// What every process does however it was started: loading what it needs, logging what fails, and ending when its log has no reader.
 // test in the full run only
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -8,6 +8,8 @@ import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { openLog } from '../../db/platform/log.ts'
+import { openQueue } from '../../db/platform/queue.ts'
 import { closeAll, onClose, openTestDatabase, TOKEN_KEYS } from '../support/harness.ts'
 import { startApi, startWorker } from '../support/processes.ts'
 
@@ -126,5 +128,18 @@ modules('take all compiled code from the cache, whichever program left it there'
   }
 })
 
+const scheduled = suite('a job of the clock that fails')
+
+scheduled('is logged with its queue and the reason', async () => {
+  const url = await openTestDatabase()
+  const worker = await startWorker({ DATABASE_URL: url, TOKEN_KEYS, BROKER_URL: 'ws://127.0.0.1:9/websockets/v3' })
+  const queue = await openQueue({ url, role: 'sender', log: openLog({ level: 'silent', name: 'test' }) })
+  onClose(() => queue.close())
+  await queue.boss.insert('billing.check', [{ data: ['no object'] }])
+  const { err, queue: name } = JSON.parse(await worker.line(/"msg":"a scheduled job failed"/))
+  assert.is(name, 'billing.check')
+  assert.match(err.message, /The data of the job breaks the schema/)
+})
+
 modules.after(closeAll)
-for (const tests of [ending, group, unreachable, modules]) tests.run()
+for (const tests of [ending, group, unreachable, scheduled, modules]) tests.run()
