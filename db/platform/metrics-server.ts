@@ -20,7 +20,22 @@ export function onScrape(read: () => Promise<void>): void {
 /** Why the process cannot work right now; empty when it can. */
 type Ready = () => Promise<string[]>
 
-/** A readiness check: the database responds within its bound, hints arrive, and nothing of `broker` is unreachable. */
+// A database that responds may all the same be none to work with: since it started, a process may have been connected to another one.
+const READINESS = `select current_setting('transaction_read_only') = 'on' as "readOnly", to_regclass('orders') is null as empty,
+    current_setting('session_replication_role') = 'replica' as replica`
+
+async function unfitDatabase(db: Db): Promise<string[]> {
+  const [found] = await rows<{ readOnly: boolean; empty: boolean; replica: boolean }>(db, READINESS)
+  return [
+    ...(found?.readOnly ? ['the database takes no writes'] : []),
+    ...(found?.empty
+      ? ["the database shows none of our tables: it is another one, or the role's search_path leaves them out"]
+      : []),
+    ...(found?.replica ? ['the database runs no triggers for this role: reset session_replication_role'] : [])
+  ]
+}
+
+/** A readiness check: the database responds within its bound and can be worked with, hints arrive, and nothing of `broker` is unreachable. */
 export function readiness(
   db: Db,
   bus: { healthy(): boolean },
@@ -28,7 +43,8 @@ export function readiness(
 ): Ready {
   return async () => {
     const wrong: string[] = []
-    await within(SCRAPE_TIMEOUT_MS, rows(db, 'select 1')).catch(() => wrong.push('the database does not respond'))
+    const unfit = within(SCRAPE_TIMEOUT_MS, unfitDatabase(db)).catch(() => ['the database does not respond'])
+    wrong.push(...(await unfit))
     if (!bus.healthy()) wrong.push('wake-ups are down')
     for (const { what, since, cause } of broker?.unreachable() ?? [])
       wrong.push(`broker unreachable since ${new Date(since).toISOString()}: ${what} (${cause})`)

@@ -8,6 +8,7 @@ import { isUnavailable } from '../../api/request/respond.ts'
 import { checkDatabase } from '../../cli/doctor/database.ts'
 import { openBus } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
+import { readiness } from '../../db/platform/metrics-server.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { holdTestBroker } from '../../db/platform/test-broker.ts'
 import { type Db, listing, openDatabase, rows, sessionAt } from '../../db/postgres/connection.ts'
@@ -332,6 +333,26 @@ frozen('takes them again from pools that were refused, once its default is reset
   }
   await db.raw(`alter database ?? reset ${name}`, [new URL(there).pathname.slice(1)])
   for (const [index, write] of writes.entries()) await write(`late_${index}`)
+})
+
+frozen('or has no tables or no triggers for us is one with which a process is not ready', async () => {
+  for (const [setting, reason] of [
+    ['default_transaction_read_only = on', 'the database takes no writes'],
+    ['search_path = apart', 'the database shows none of our tables'],
+    ['session_replication_role = replica', 'the database runs no triggers for this role'],
+    ['timezone = UTC', '']
+  ] as const) {
+    const there = await openDatabaseWith()
+    const made = openDatabase({ url: there, pool: 1, name: 'test' })
+    await rows(made, 'create table orders ()')
+    await made.destroy()
+    await rows(db, `alter database ${new URL(there).pathname.slice(1)} set ${setting}`)
+    const pool = openDatabase({ url: there, pool: 1, name: 'test' })
+    const wrong = await readiness(pool, { healthy: () => true })()
+    await pool.destroy()
+    assert.is(wrong.length, reason ? 1 : 0, setting)
+    assert.ok((wrong[0] ?? '').startsWith(reason), wrong[0])
+  }
 })
 
 const address = suite('an address with settings of its own')
