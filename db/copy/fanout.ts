@@ -162,8 +162,9 @@ export async function takeCandidates(
              select coalesce(sum(${worstCase('o')}), 0) as at_risk
                from ${unfinishedCopies('f')} o) r
       where f.id = any(:ids) and f.${copying}
-        -- The leader placed the order while it was followed, however late it was bought, or is copied.
-        and (f.active_since is null or f.active_since <= (select queued_at from orders where id = :orderId))
+        -- The leader placed the order while it was followed, however late it was bought, or is copied. What began later than now began
+        -- before the database's clock was set back.
+        and (coalesce(f.active_since, '-infinity') <= (select queued_at from orders where id = :orderId) or f.active_since > clock_timestamp())
       order by f.id`,
     { ids: locked.map(({ id }) => id), orderId: range.orderId }
   )

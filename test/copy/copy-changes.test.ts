@@ -284,6 +284,16 @@ beginning('copies an order that failed before, and that its leader places again 
   await copyOf(follower, { orderId })
 })
 
+beginning('copies what its leader places though the clock of the database was set back since', async () => {
+  const unstated = { stake: null, stopLoss: null, takeProfit: null }
+  const { services, orderId, worker, leader } = await makeFollowedOrder(async () => unstated)
+  const { db: own, queue } = services
+  await own.raw(`update follows set active_since = now() + interval '1 hour' where leader_id = ?`, [leader.traderId])
+  await queue.enqueue(own, 'copy.fanout', [{ orderId }])
+  await fanOut(worker, new CopyPace(systemClock))
+  assert.is((await own('orders').where({ copied_from: orderId })).length, 1)
+})
+
 const erasing = suite('a follower that is being erased')
 
 erasing('has the other followers wait neither for it nor for its follow', async () => {
@@ -292,6 +302,8 @@ erasing('has the other followers wait neither for it nor for its follow', async 
   for (const each of [gone, other]) await follow(each, leader)
   const erasure = await db.transaction()
   try {
+    // Held for as long as copies take on a busy machine.
+    await erasure.raw('set local idle_in_transaction_session_timeout = 0')
     await erasure.raw('select id from traders where id = ? for update', [gone.traderId])
     await copyOf(other, await placeBinary(leader))
     // What copied the order has let the follow go.

@@ -397,6 +397,8 @@ meanwhile('is not stored while its trader is being erased, and no other order wa
   await placeWell(one, subject)
   const trx = await db.transaction()
   try {
+    // Held for as long as orders take on a busy machine.
+    await trx.raw('set local idle_in_transaction_session_timeout = 0')
     await eraseTrader(trx, vault, subject.traderId)
     const refused = [place(one, subject), place(one, subject), place(one, subject)]
     await placeWell(one, other)
