@@ -5,6 +5,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listBreaks } from '../../db/orders/reconciliation.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openRelay } from '../broker/broker-relay.ts'
@@ -17,15 +18,23 @@ import { tickOrder } from '../support/tick-order.ts'
 /** The fields that every row of the statement has as null, and those that every row of a list lacks. */
 let nulls: string[] = []
 let lacks: string[] = []
-/** What every row of a list has as well. */
+/** What every row of a list has as well, and those of the list of closed contracts alone. */
 let more = {}
+let closedMore = {}
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const relay = await openRelay(simulator, frame => {
   const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
   if (list === undefined) return frame
   const changes = Object.fromEntries(list === 'statement' ? nulls.map(field => [field, null]) : [])
   const rowsOf = ([name, rows]: [string, unknown]) =>
-    Array.isArray(rows) ? [name, rows.map(row => without({ ...row, ...changes, ...more }, lacks))] : [name, rows]
+    Array.isArray(rows)
+      ? [
+          name,
+          rows.map(row =>
+            without({ ...row, ...changes, ...more, ...(list === 'profit_table' ? closedMore : {}) }, lacks)
+          )
+        ]
+      : [name, rows]
   return { ...frame, [list]: Object.fromEntries(Object.entries(frame[list] as object).map(rowsOf)) }
 })
 const without = (row: object, fields: string[]) =>
@@ -105,6 +114,31 @@ if (dialect === 'v3')
       await session.buy({ kind: 'BINARY', currency: 'USD', ...terms }, { beforeSend() {}, maxPrice: '11' })
       const { orphans } = await reconcileAccounts(worker.services, { everyMinutes: 0, all: true })
       assert.is(orphans, 1)
+    }
+  )
+
+// Rows of the newer dialect name no application.
+if (dialect === 'v3')
+  lists(
+    'is audited, too, where a closed contract without an order is listed as of the broker that settled it',
+    async () => {
+      ;[nulls, lacks, closedMore] = [[], [], { app_id: 2 }]
+      const { traderExternalId, accountId } = await partner.makeTrader()
+      await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+      const session = await worker.services.brokers
+        .of(dialect)
+        .session({ accountId, appId: appIds.v3, credentialId: 'beside', token: async () => `sim-${accountId}` })
+      const terms = { asset: 'R_100', contractType: 'CALL', stake: '10', duration: 1, durationUnit: 't' } as const
+      const contract = { kind: 'BINARY', currency: 'USD', barrier: null, ...terms } as const
+      const { contractId } = await session.buy(contract, { beforeSend() {}, maxPrice: '11' })
+      await until('the end of the contract', async () => (await session.contract(contractId)).settled)
+      await reconcileAccounts(worker.services, { everyMinutes: 0, all: true })
+      closedMore = {}
+      const found = (await listBreaks(worker.services.db, 100)).filter(each => each.accountId === accountId)
+      assert.equal(
+        found.map(each => [each.kind, each.contractId]),
+        [['ORPHAN', contractId]]
+      )
     }
   )
 

@@ -147,7 +147,8 @@ async function recentContracts(
       : null
     if (closed?.whole) {
       const seen = new Map<string, Evidence>()
-      for (const item of rowPerContract([...closed.rows, ...bought.rows]))
+      // The purchase's row first: the broker's rows of automatic settlements name an application of its own.
+      for (const item of rowPerContract([...bought.rows, ...closed.rows]))
         if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
       return { seen, until }
     }
