@@ -3,6 +3,7 @@
 import pg from 'pg'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { DEPENDABLE, DEPENDED_ON, LOCK_LIMIT, sessionAt } from './connection.ts'
+import { systemErrorText } from './system-errors.ts'
 
 export interface Reached {
   /** For example 18. */
@@ -59,7 +60,7 @@ export async function reachDatabase(url: string): Promise<Reached> {
   try {
     return await connectOnce(url, client => examine(url, client))
   } catch (cause) {
-    throw new ApiError('UNAVAILABLE', sentence(url, cause as { code?: string; message?: string }), { cause })
+    throw new ApiError('UNAVAILABLE', sentence(url, cause as Failure), { cause })
   }
 }
 
@@ -123,8 +124,23 @@ export function placeOf(url: string): string {
   return `${searchParams.get('host') ?? host}${pathname}`
 }
 
-function sentence(url: string, { code, message = '' }: { code?: string; message?: string }): string {
+interface Failure extends Error {
+  code?: string
+  /** Of a file. */
+  path?: string
+}
+
+// Node's codes for a certificate that it does not accept, or not for this host.
+const UNTRUSTED = /CERT|SIGNATURE|ISSUER|HOSTNAME/
+
+function sentence(url: string, cause: Failure): string {
+  const { code, message, path } = cause
   const place = placeOf(url)
+  if (path !== undefined) return `A file that DATABASE_URL names: ${systemErrorText(cause)}.`
+  if (/does not support SSL/.test(message))
+    return `PostgreSQL at ${place} offers no TLS, and the sslmode in DATABASE_URL requires it: turn it on there, or set sslmode=disable.`
+  if (code !== undefined && UNTRUSTED.test(code))
+    return `The certificate of PostgreSQL at ${place} is not accepted (${code}): name its authority by sslrootcert, and the host as the certificate does, in DATABASE_URL.`
   // How PgBouncer refuses a setting at the start of a session.
   if (/unsupported startup parameter/.test(message))
     return `A pooler before ${place} refuses the settings of our sessions (${message}): add them to its ignore_startup_parameters, and set them for the role by \`alter role\`, or connect to PostgreSQL itself.`
