@@ -6,7 +6,7 @@ import { type Db, openDatabase } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { migrationStatus } from '../../db/postgres/migrations.ts'
 import { reachDatabase } from '../../db/postgres/reach.ts'
-import { grantService, roleExists } from '../../db/postgres/roles.ts'
+import { findOwnerToGrant, grantService, roleExists } from '../../db/postgres/roles.ts'
 import { RoleRef } from '../../schemas/commands/operator.ts'
 import { type Context, withoutStore } from '../terminal/context.ts'
 import { examples } from '../terminal/examples.ts'
@@ -54,6 +54,11 @@ ${examples('db grant trading_service')}`
             if (!(await roleExists(db, role))) throw new CommandRefusal(`There is no role ${role}: create it first.`)
             await db.transaction(async trx => {
               await grantService(trx, role)
+              const owner = await findOwnerToGrant(trx, role)
+              if (owner !== undefined)
+                throw new CommandRefusal(
+                  `Nothing was granted: the tables belong to ${owner}. Run this as ${owner}, by DATABASE_URL.`
+                )
               await recordAudit(trx, { actor: context.actor, action: 'db.grant', target: role })
             })
             return { granted: role }

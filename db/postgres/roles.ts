@@ -41,6 +41,17 @@ export async function grantService(db: Db, role: string): Promise<void> {
   })
 }
 
+/** The owner of our tables, where `role` got nothing: PostgreSQL only warns when somebody grants what is not theirs. */
+export async function findOwnerToGrant(db: Db, role: string): Promise<string | undefined> {
+  const [found] = await rows<{ owner: string }>(
+    db,
+    `select pg_get_userbyid(relowner) as owner from pg_class
+      where oid = 'orders'::regclass and not has_table_privilege(:role::name, oid, 'insert')`,
+    { role }
+  )
+  return found?.owner
+}
+
 /**
  * Tables and functions of ours that this role may not use, by name; a migration that somebody else than their owner ran makes such.
  * What belongs to extensions is not ours.

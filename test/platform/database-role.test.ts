@@ -13,6 +13,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, openTestDatabase } from '../support/harness.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
+import { operator } from '../support/operator.ts'
 import { startWorker } from '../support/processes.ts'
 
 const role = `service_${randomBytes(4).toString('hex')}`
@@ -84,6 +85,17 @@ running('can neither change the schema nor what only grows', async () => {
     )
     assert.is(code, '42501', statement)
   }
+})
+
+running('cannot grant what the owner can, and is not reported as having done so', async () => {
+  const later = `${role}_later`
+  await owner.raw(`create role ${later}`)
+  onClose(() => owner.raw(`drop owned by ${later}; drop role ${later}`))
+  const refused = await operator(harness.env, 'db', 'grant', later)
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, /Nothing was granted: the tables belong to (\S+)\. Run this as \1/)
+  const granted = await operator({ ...harness.env, DATABASE_URL: owned }, 'db', 'grant', later)
+  assert.is(granted.exitCode, 0, granted.stderr)
 })
 
 running('may run what later migrations make, also where that is for nobody by default', async () => {
