@@ -7,6 +7,7 @@ import {
   type AccountRecord,
   activateAccount as activate,
   listAccounts as list,
+  lockAccounts,
   presentAccount,
   upsertAccount
 } from '../../db/traders/accounts.ts'
@@ -61,10 +62,13 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       })
       // An existing trader (it signed up, or renews its tokens) takes no more room.
       if (created) await requireRoom(trx, 'traders', partner.partnerId)
+      const known = await lockAccounts(trx, traderId, named)
       const accounts: AccountRecord[] = []
       let added = false
       for (const [index, { accountId, accountMode, currency, token, refreshToken }] of body.accounts.entries()) {
+        const rowId = known.get(accountId)
         const account = await upsertAccount(trx, vault, {
+          rowId,
           partnerId: partner.partnerId,
           traderId,
           accountId,
@@ -74,7 +78,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         })
         await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: ends[index] })
         // A new account has no orders to sell and was not counted yet.
-        if (account.created) added = true
+        if (rowId === undefined) added = true
         else await closeAtOnce(trx, account.id)
         accounts.push(account)
       }

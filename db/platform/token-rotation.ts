@@ -95,9 +95,11 @@ export async function resealStep(
             refresh_sealed = coalesce(decode(v.refresh, 'hex'), a.refresh_sealed)
        from jsonb_to_recordset(:fresh::jsonb) as v (id text, version int, token text, refresh text)
       where a.id = v.id and a.token_version = v.version
+        -- Locked in the order in which an exchange locks the accounts that it names.
+        and a.id = any(array(select id from broker_accounts where id = any(:ids) order by id for no key update))
         and (v.token is null or a.token_key_id = :oldKeyId) and (v.refresh is null or a.refresh_key_id = :oldKeyId)
      returning a.id`,
-    { fresh: JSON.stringify(fresh), oldKeyId, keyId: vault.keyId }
+    { fresh: JSON.stringify(fresh), ids: fresh.map(({ id }) => id), oldKeyId, keyId: vault.keyId }
   )
   return {
     resealed: moved.length,

@@ -49,11 +49,23 @@ const restSeconds = `case when a.proven_version = a.token_version then 0
 export const refusedTooOften = (restSeconds: number): string =>
   `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
 
-/** Stores or replaces the token of an account; it counts as connected again. `created` where the trader did not have it. */
+/** The row ids of those of these accounts that the trader has, by account id. They are locked, in the order in which others lock several. */
+export async function lockAccounts(trx: Db, traderId: string, accountIds: string[]): Promise<Map<string, string>> {
+  const locked = await rows<{ id: string; accountId: string }>(
+    trx,
+    `select id, account_id as "accountId" from broker_accounts where trader_id = :traderId and account_id = any(:accountIds)
+      order by id for no key update`,
+    { traderId, accountIds }
+  )
+  return new Map(locked.map(({ id, accountId }) => [accountId, id]))
+}
+
+/** Stores or replaces the token of an account, of which `rowId` is undefined where the trader does not have it; it counts as connected again. */
 export async function upsertAccount(
   trx: Db,
   vault: Vault,
   account: {
+    rowId: string | undefined
     partnerId: string
     traderId: string
     accountId: string
@@ -61,14 +73,9 @@ export async function upsertAccount(
     currency: string | null
     token: string
   }
-): Promise<AccountRecord & { created: boolean }> {
-  const [known] = await rows<{ id: string }>(
-    trx,
-    'select id from broker_accounts where trader_id = :traderId and account_id = :accountId',
-    { traderId: account.traderId, accountId: account.accountId }
-  )
+): Promise<AccountRecord> {
   // The caller has locked the trader's row, so the same account is not inserted meanwhile.
-  const id = known?.id ?? newId('account')
+  const id = account.rowId ?? newId('account')
   const { keyId, sealed } = vault.seal(account.token, context(id))
   const [row] = await rows<AccountRecord>(
     trx,
@@ -90,7 +97,7 @@ export async function upsertAccount(
       sealed
     }
   )
-  return { ...(row as AccountRecord), created: known === undefined }
+  return row as AccountRecord
 }
 
 /** The trader's accounts, oldest first. */
@@ -313,10 +320,12 @@ export async function markProven(
 export async function forgetRejections(trx: Db, partnerId: string): Promise<void> {
   await rows(
     trx,
-    `update broker_accounts a set status = 'CONNECTED', rejected_reason = null, proven_version = null
-       from traders t
-      where a.partner_id = :partnerId and t.id = a.trader_id and t.connected_at is not null
-        and (a.status <> 'CONNECTED' or a.proven_version is not null)`,
+    // In the order in which an exchange locks the accounts that it names.
+    `update broker_accounts set status = 'CONNECTED', rejected_reason = null, proven_version = null
+      where id = any(array(select a.id from broker_accounts a join traders t on t.id = a.trader_id
+                            where a.partner_id = :partnerId and t.connected_at is not null
+                              and (a.status <> 'CONNECTED' or a.proven_version is not null)
+                            order by a.id for no key update of a))`,
     { partnerId }
   )
 }

@@ -16,7 +16,7 @@ import { suspendPartner } from '../../db/partners/standing.ts'
 import { hashSecret, parseApiKey } from '../../db/platform/crypto.ts'
 import { type HaltedScope, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import { activateAccount, upsertAccount } from '../../db/traders/accounts.ts'
+import { activateAccount, lockAccounts, upsertAccount } from '../../db/traders/accounts.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
@@ -129,8 +129,10 @@ const allows = (policy: RegExp) => (placed: FactResponse) =>
   assert.match(placed.headers.get('ratelimit-policy') ?? '', policy)
 
 /** The subject's second account, or a new token for the first. */
-const exchange = (trx: Db, s: FactSubject, { accountId, token }: { accountId: string; token: string }) =>
-  upsertAccount(trx, vault, { ...s, accountId, token, accountMode: 'DEMO', currency: 'USD' })
+const exchange = async (trx: Db, s: FactSubject, { accountId, token }: { accountId: string; token: string }) => {
+  const rowId = (await lockAccounts(trx, s.traderId, [accountId])).get(accountId)
+  return upsertAccount(trx, vault, { ...s, rowId, accountId, token, accountMode: 'DEMO', currency: 'USD' })
+}
 
 function halt(scope: HaltedScope['scope'], subjectOf: (s: FactSubject) => string | null = () => null): Fact {
   let halted: HaltedScope
