@@ -1,8 +1,8 @@
 // The test runner: one PostgreSQL for the whole run, a few processes beside each other that run the quick files one after
 // the other, a process of its own for each of the others, and one line at the end with the counts. A test file finds its
 // server in TEST_PG_URL.
-import { chmod, glob, mkdtemp, readdir, readFile, stat, statfs, writeFile } from 'node:fs/promises'
-import { availableParallelism, freemem, tmpdir } from 'node:os'
+import { chmod, glob, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises'
+import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { parseArgs } from 'node:util'
 import pc from 'picocolors'
@@ -13,10 +13,10 @@ import { inLanes, type Lane } from './lanes.ts'
 import { type FileOutcome, runFile } from './run-file.ts'
 import { SharedProcess } from './shared-files.ts'
 import { dialects } from './support/dialects.ts'
+import { findPlace } from './support/memory-place.ts'
 
 const PREFIX = 'operator-test-'
 const FRESH_MS = 60_000
-const MEMORY = '/dev/shm'
 const MIDDLE_SECONDS = 5
 const ROOM_BYTES = 3 * 1024 ** 3
 const TIMEOUT_SECONDS = '300'
@@ -284,7 +284,7 @@ function report(exitCode: number): void {
 async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
   const given = process.env.TEST_DATABASE_URL
   if (given) return { url: given, close: async () => {} }
-  const place = await findPlace()
+  const place = await findPlace(ROOM_BYTES)
   await dropStale(place)
   const dataDir = await mkdtemp(join(place, PREFIX))
   await chmod(dataDir, 0o711) // Root's server runs as another user.
@@ -309,18 +309,6 @@ async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
       await removeEmbedded(dataDir)
     }
   }
-}
-
-/**
- * Where the server's data go: into memory where there is room for it, because each test file makes and drops a database of
- * more than a thousand files; else to the temporary directory, also when TMPDIR names one.
- */
-async function findPlace(): Promise<string> {
-  if (process.env.TMPDIR === undefined && process.platform === 'linux' && freemem() > ROOM_BYTES) {
-    const { bavail = 0, bsize = 0 } = (await statfs(MEMORY).catch(() => undefined)) ?? {}
-    if (bavail * bsize > ROOM_BYTES) return MEMORY
-  }
-  return tmpdir()
 }
 
 /** Deletes the directories of runs that were killed, with a server that may still run in them. */

@@ -1,11 +1,13 @@
 // The PostgreSQL of simulations: its own, in memory where the machine has such a place, without the care for power
 // cuts that only costs time here.
 import { randomBytes } from 'node:crypto'
-import { existsSync } from 'node:fs'
-import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
+import { findPlace } from '../support/memory-place.ts'
 import { makeTemplate } from './setup.ts'
+
+// A server's data take less, and several are started at the same time.
+const ROOM_BYTES = 2 * 1024 ** 3
 
 export interface Server {
   url: string
@@ -19,8 +21,7 @@ export async function startServer(): Promise<Server> {
     await makeTemplate(given)
     return { url: given, stop: async () => {} }
   }
-  const place = existsSync('/dev/shm') ? '/dev/shm' : tmpdir()
-  const dataDir = join(place, `operator-simulation-${randomBytes(4).toString('hex')}`)
+  const dataDir = join(await findPlace(ROOM_BYTES), `operator-simulation-${randomBytes(4).toString('hex')}`)
   const embedded = await startEmbedded({
     dataDir,
     settings: {
