@@ -1,7 +1,7 @@
 // What every test is built on: a database of its own cloned from a migrated template, the application over
 // real HTTP on a free port, makers of partners and traders, and `call`, which checks every response against
 // its schema, so that every test is a contract test as well.
-import { randomBytes, randomUUID } from 'node:crypto'
+import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -65,11 +65,17 @@ export function onClose(close: () => Promise<unknown>): void {
   opened.push(close)
 }
 
+// Of this user and this checkout: another one's server cannot be opened, or ends with the checkout that started it.
+const BY_HAND = `operator-test-by-hand-${createHash('sha256')
+  .update(`${process.getuid?.()} ${import.meta.dirname}`)
+  .digest('hex')
+  .slice(0, 8)}`
+
 /** The URL of the PostgreSQL to test against: the runner's, or one shared by test files run by hand. */
 async function adminUrl(): Promise<string> {
   if (process.env.TEST_PG_URL) return process.env.TEST_PG_URL
   const { startEmbedded } = await import('../../db/embedded.ts')
-  const embedded = await startEmbedded({ dataDir: join(tmpdir(), 'operator-test-by-hand') })
+  const embedded = await startEmbedded({ dataDir: join(tmpdir(), BY_HAND) })
   opened.push(() => embedded.stop())
   return embedded.url
 }
