@@ -14,7 +14,7 @@ try {
   const baseUrl = (url || readEnvironment().config.baseUrl).replace(/\/$/, '')
   const server = createMcpServer({ baseUrl, key, allowOrders: allow === 'allow-orders' })
   server.onerror = ({ message }) => process.stderr.write(`${message}\n`)
-  // The transport ends by itself at a message of more than 10 MiB; the end of stdin is no end of it.
+  // The transport closes by itself at a message of more than 10 MiB, and not at the end of stdin.
   server.onclose = () => {
     process.exitCode = 1
   }

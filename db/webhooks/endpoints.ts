@@ -110,7 +110,7 @@ export async function getWebhook(db: Db, id: string, partnerId: string | null): 
     sql`select ${columns} from webhook_endpoints where id = :id and (:partnerId::text is null or partner_id = :partnerId)`,
     { id, partnerId }
   )
-  return found(row, id)
+  return requireEndpoint(row, id)
 }
 
 interface WebhookChanges {
@@ -172,7 +172,7 @@ export async function changeWebhook(
     await rows(trx, 'delete from webhook_pending where endpoint_id = :id', { id })
     await rows(trx, 'delete from webhook_replays where endpoint_id = :id', { id })
   }
-  return found(row, id)
+  return requireEndpoint(row, id)
 }
 
 /** Deletes an endpoint with all that waits for it. Throws NOT_FOUND. */
@@ -182,7 +182,7 @@ export async function deleteWebhook(trx: Db, id: string, partnerId: string): Pro
     'delete from webhook_endpoints where id = :id and partner_id = :partnerId returning id',
     { id, partnerId }
   )
-  found(row, id)
+  requireEndpoint(row, id)
 }
 
 /**
@@ -205,7 +205,7 @@ export async function rotateSecret(
       where id = :id and partner_id = :partnerId returning old_until`,
     { id, partnerId, keyId, sealed }
   )
-  return { secret, oldUntil: found(row, id).old_until }
+  return { secret, oldUntil: requireEndpoint(row, id).old_until }
 }
 
 /**
@@ -266,11 +266,11 @@ export async function resealWebhooks(
 /** Locks an endpoint until `trx` ends. Throws NOT_FOUND for one that was deleted since it was read. */
 export async function lockWebhook(trx: Db, id: string): Promise<void> {
   const [row] = await rows(trx, 'select id from webhook_endpoints where id = :id for no key update', { id })
-  found(row, id)
+  requireEndpoint(row, id)
 }
 
 /** The row of an endpoint. Throws NOT_FOUND where there is none. */
-export function found<T>(row: T | undefined, id: string): T {
+export function requireEndpoint<T>(row: T | undefined, id: string): T {
   if (!row) throw new ApiError('NOT_FOUND', `There is no webhook endpoint ${id}.`)
   return row
 }

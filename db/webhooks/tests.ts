@@ -2,7 +2,7 @@
 import { newId } from '../../schemas/fields/ids.ts'
 import type { WebhookTest } from '../../schemas/webhooks.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { found } from './endpoints.ts'
+import { requireEndpoint } from './endpoints.ts'
 
 /** A test to be sent, with what of its endpoint that takes. */
 export interface TestRow {
@@ -34,7 +34,7 @@ export async function insertTest(
      returning id`,
     { id: newId('delivery'), endpointId, partnerId, channel }
   )
-  return found(row, endpointId).id
+  return requireEndpoint(row, endpointId).id
 }
 
 /** Takes tests for `worker`; each is taken once. */

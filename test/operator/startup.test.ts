@@ -190,7 +190,7 @@ const troubles: StartupTrouble[] = [
 
 const logging = suite('a log that cannot be written')
 
-/** An api with standard output there answers, and ends in order. */
+/** Starts an api with this standard output; it has to respond to a request, and to end in order on SIGTERM. */
 async function runLogging(output: number): Promise<void> {
   const port = await freePort()
   const child = spawn(process.execPath, ['api/main.ts'], {

@@ -5,7 +5,7 @@ import { exchangeTokens } from '../../api/traders/accounts.ts'
 import { setBroker } from '../../db/partners/partners.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { closeAll, newAccountId, openHarness } from '../support/harness.ts'
-import { untilLockWaits } from '../support/lock-waits.ts'
+import { countLockWaits, untilLockWaits } from '../support/lock-waits.ts'
 
 const harness = await openHarness()
 const { db } = harness.services
@@ -40,6 +40,7 @@ async function locksSecond(
   await lock(holding, first.id)
   const working = work()
   await untilLockWaits(db, { text: 'broker_accounts', work: working })
+  assert.is(await countLockWaits(db, 'broker_accounts'), 1)
   const locked = (await lock(holding, second.id)) === undefined
   await holding.commit()
   await working

@@ -354,16 +354,22 @@ replaying('of one delivery are refused where there is none', async () => {
     assert.is((await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId } })).status, 404)
 })
 
-replaying('are a 404 where the endpoint is deleted at the same time, and so are tests', async () => {
-  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+/** A new endpoint of the partner with a delivery that has come to this status. */
+async function makeDelivery(
+  partner: Awaited<ReturnType<typeof harness.makePartner>>,
+  receiver: Awaited<ReturnType<typeof openReceiver>>,
+  wanted: 'DELIVERED' | 'RETRYING'
+) {
   const { webhookId: id } = await register(partner, receiver)
   await partner.makeTrader()
-  const isDelivered = ({ status }: { status: string }) => status === 'DELIVERED'
-  const { deliveryId } = await until(
-    'the delivery',
-    async () => (await deliveriesOf(partner, id)).find(isDelivered),
-    WAIT_MS
-  )
+  const find = async () => (await deliveriesOf(partner, id)).find(({ status }: { status: string }) => status === wanted)
+  const { deliveryId } = await until(`a delivery that is ${wanted}`, find, WAIT_MS)
+  return { id, deliveryId }
+}
+
+replaying('are a 404 where the endpoint is deleted at the same time, and so are tests', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { id, deliveryId } = await makeDelivery(partner, receiver, 'DELIVERED')
   const deleting = await db.transaction()
   await deleteEndpoint(deleting, id, partner.partnerId)
   const calls = Promise.all([
@@ -381,14 +387,7 @@ replaying('are a 404 where the endpoint is deleted at the same time, and so are 
 replaying('of one delivery lock the endpoint before the delivery, as a worker that writes its outcome', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   receiver.respond = (_received, response) => response.writeHead(500).end()
-  const { webhookId: id } = await register(partner, receiver)
-  await partner.makeTrader()
-  const isTried = ({ status }: { status: string }) => status === 'RETRYING'
-  const { deliveryId } = await until(
-    'the attempt',
-    async () => (await deliveriesOf(partner, id)).find(isTried),
-    WAIT_MS
-  )
+  const { id, deliveryId } = await makeDelivery(partner, receiver, 'RETRYING')
   const writing = await db.transaction()
   await writing('webhook_endpoints').where({ id }).forNoKeyUpdate().first('id')
   const retried = partner.call(retryWebhookDelivery, { params: { id, deliveryId } })

@@ -273,6 +273,14 @@ export interface BuyOptions {
   waitMs?: number
 }
 
+/** A page of a list, `from` and `to` in epoch seconds. */
+export interface ListRange {
+  from: number
+  to?: number
+  limit?: number
+  offset?: number
+}
+
 /** One account's authorised conversation with the broker; shared, re-used and closed by the dialect when idle. */
 export interface Session {
   /** Buys once. Errors carry `ran`; after 'unknown' the caller must resolve the order. */
@@ -295,12 +303,12 @@ export interface Session {
   /** Open contracts. */
   portfolio(): Promise<Evidence[]>
   /** Purchases since `from`, newest first, at most `limit` (999); fewer are the last ones. null is a row of no purchase. */
-  statement(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<(Evidence | null)[]>
+  statement(range: ListRange): Promise<(Evidence | null)[]>
   /**
    * Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500); fewer are the last
    * ones. null is a row of no contract.
    */
-  profitTable(range: { from: number; to?: number; limit?: number; offset?: number }): Promise<(Evidence | null)[]>
+  profitTable(range: ListRange): Promise<(Evidence | null)[]>
 }
 
 export interface MarketSymbol {

@@ -11,6 +11,7 @@ import {
   type ContractListener,
   type ContractState,
   type Evidence,
+  type ListRange,
   type Session
 } from '../port.ts'
 import { readResponse } from './reconnecting.ts'
@@ -148,12 +149,7 @@ export class AccountSession implements Session {
     return readResponse(frame, ({ portfolio }) => rowsOf(portfolio, 'contracts').map(row => dialect.readPortfolio(row)))
   }
 
-  async statement({
-    from,
-    to,
-    limit = 100,
-    offset
-  }: Parameters<Session['statement']>[0]): Promise<(Evidence | null)[]> {
+  async statement({ from, to, limit = 100, offset }: ListRange): Promise<(Evidence | null)[]> {
     const { dialect } = this.#options
     const range = {
       date_from: from,
@@ -166,12 +162,7 @@ export class AccountSession implements Session {
     )
   }
 
-  async profitTable({
-    from,
-    to,
-    limit = 50,
-    offset
-  }: Parameters<Session['profitTable']>[0]): Promise<(Evidence | null)[]> {
+  async profitTable({ from, to, limit = 50, offset }: ListRange): Promise<(Evidence | null)[]> {
     const { dialect } = this.#options
     // In this call, unlike in the statement, times are strings.
     const dates = { date_from: String(from), ...(to === undefined ? {} : { date_to: String(to) }) }
