@@ -5,6 +5,7 @@ import { hash } from 'node:crypto'
 import { newId } from '../../schemas/fields/ids.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import type { MultiplierDirection } from '../../schemas/orders.ts'
+import { copying } from '../copy/fanout.ts'
 
 /** The terms of the purchase; a repeat under the same clientOrderId must have the same. */
 export interface OrderTerms {
@@ -86,7 +87,7 @@ export function valuesOf({ id, partnerId, traderExternalId, terms, ttlMs, endsBy
 // most follows have the same leader, the plan for any trader would expect a match at once and read all follows for an order of a
 // trader without followers.
 export const hasFollowers = (traderId: string) =>
-  `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.status in ('ACTIVE', 'PAUSED_MISMATCH')) is not distinct from ${traderId}`
+  `(select min(f.leader_id) from follows f where f.leader_id >= ${traderId} and f.${copying}) is not distinct from ${traderId}`
 
 /**
  * SQL: when the time to live of an order is over that the statement queues, from its row of `valueColumns`. Counted from `livesFrom`, but
