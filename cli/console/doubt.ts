@@ -32,8 +32,8 @@ const lineColumns: Column<OrderLine>[] = [
 
 const candidateColumns: Column<Candidate>[] = [
   { title: 'Contract', width: 14, of: candidate => candidate.contractId },
-  { title: 'Bought (UTC)', width: 12, of: candidate => clock(new Date(candidate.purchaseTime * 1000)) },
-  { title: 'For', width: 8, right: true, of: candidate => candidate.buyPrice },
+  { title: 'Bought (UTC)', width: 12, of: ({ purchaseTime: at }) => (at === null ? '–' : clock(new Date(at * 1000))) },
+  { title: 'For', width: 8, right: true, of: candidate => candidate.buyPrice ?? '–' },
   { title: 'Payout', width: 8, right: true, of: candidate => candidate.payout ?? '–' },
   { title: 'App', width: 6, of: candidate => candidate.appId ?? '–' },
   { title: 'Shortcode', width: 10, grow: true, of: candidate => candidate.shortcode }

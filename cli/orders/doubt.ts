@@ -99,7 +99,7 @@ export async function reconcile(opened: Opened, { order: name, adopt, absent }: 
     if (adopt && !found)
       throw new ApiError('CONFLICT', `The broker shows no contract ${adopt} that could be this order's.`)
     const question = found
-      ? `Make contract ${found.contractId} (${found.shortcode}, bought for ${found.buyPrice}) the contract of ${orderId}?`
+      ? `Make contract ${found.contractId} (${found.shortcode}, bought for ${found.buyPrice ?? 'a price that does not show'}) the contract of ${orderId}?`
       : `Declare that the broker did not buy ${orderId}${candidates.length > 0 ? `, although ${candidates.length} contracts could be it` : ''}?`
     await confirm(question)
     const decided = await db.transaction(async trx => {

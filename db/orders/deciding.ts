@@ -15,9 +15,10 @@ export interface Candidate {
   contractId: string
   transactionId: string | null
   appId: string | null
-  buyPrice: string
+  /** null, like the time, where the broker does not show it. */
+  buyPrice: string | null
   payout: string | null
-  purchaseTime: number
+  purchaseTime: number | null
   shortcode: string
 }
 
@@ -41,8 +42,8 @@ export async function getDoubtful(db: Db, orderId: string, reconcileAfterMs: num
 }
 
 /**
- * Makes the contract the order's own; a worker takes its lease from there. Throws CONFLICT when another decision was
- * first.
+ * Makes the contract the order's own; a worker takes its lease from there. A price that the broker does not show is taken to be the
+ * stake, until the contract's end shows what it cost. Throws CONFLICT when another decision was first.
  */
 export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found: Candidate): Promise<OrderRow> {
   const receipt = {
@@ -50,10 +51,10 @@ export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found:
     attempt: order.attempt,
     brokerOrderId: found.contractId,
     transactionId: found.transactionId,
-    buyPrice: found.buyPrice,
+    buyPrice: found.buyPrice ?? order.stake_in_account ?? order.stake,
     payout: found.payout ?? '0',
     currency: order.currency,
-    openedAt: found.purchaseTime,
+    openedAt: found.purchaseTime ?? (order.sent_at ?? order.queued_at).getTime() / 1000,
     expiryAt: null,
     // Copies of a contract decided by hand would be bought far too late.
     hasFollowers: false

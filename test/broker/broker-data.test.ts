@@ -53,7 +53,7 @@ lists('open contracts are in the portfolio, closed ones in the profit table, pur
     assert.ok(each)
     assert.is(Number(each.buyPrice), 10)
     assert.is(each.appId, dialect === 'v3' ? '7' : null)
-    assert.ok(each.purchaseTime >= before)
+    assert.ok(Number(each.purchaseTime) >= before)
     assert.ok(each.terms !== null)
   }
   assert.is(statement.find(each => each?.contractId === tick.contractId)!.transactionId, tick.transactionId)

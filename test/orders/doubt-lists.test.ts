@@ -21,6 +21,8 @@ let lacks: string[] = []
 /** What every row of a list has as well, and those of the list of closed contracts alone. */
 let more = {}
 let closedMore = {}
+/** Rows that the statement has beside its own. */
+let besides: unknown[] = []
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const relay = await openRelay(simulator, frame => {
   const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
@@ -30,9 +32,11 @@ const relay = await openRelay(simulator, frame => {
     Array.isArray(rows)
       ? [
           name,
-          rows.map(row =>
-            without({ ...row, ...changes, ...more, ...(list === 'profit_table' ? closedMore : {}) }, lacks)
-          )
+          rows
+            .map((row): unknown =>
+              without({ ...row, ...changes, ...more, ...(list === 'profit_table' ? closedMore : {}) }, lacks)
+            )
+            .concat(list === 'statement' ? besides : [])
         ]
       : [name, rows]
   return { ...frame, [list]: Object.fromEntries(Object.entries(frame[list] as object).map(rowsOf)) }
@@ -156,6 +160,68 @@ if (dialect === 'next')
     const [contract] = contractsOf(accountId)
     assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
   })
+
+for (const [what, { lacking = [], garbage = {} }] of Object.entries<{ lacking?: string[]; garbage?: object }>({
+  'lists show no price': { lacking: ['buy_price', 'amount'] },
+  'lists show garbage for its price': { garbage: { buy_price: 'one', amount: { USD: -1 } } },
+  'lists show garbage for its time': { garbage: { purchase_time: 'today', transaction_time: 1.7e12 } },
+  'lists show neither time nor code': { lacking: ['purchase_time', 'transaction_time', 'shortcode'] }
+}))
+  lists(`is found by the contract itself where ${what}`, async () => {
+    ;[nulls, lacks, more] = [[], lacking, garbage]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    const [contract] = contractsOf(accountId)
+    assert.equal(
+      [status, body.status, body.brokerOrderId, body.buyPrice],
+      [200, 'CLOSED', String(contract?.contractId), 1],
+      JSON.stringify(body)
+    )
+  })
+
+for (const [what, row] of Object.entries({
+  'a row that shows nothing': {},
+  'a row that is no object': 'none',
+  'a purchase without a contract': { action_type: 'buy', amount: -1 }
+}))
+  lists(`is for the operator beside ${what}; the others of its account, and their contracts, are not`, async () => {
+    ;[nulls, lacks, more, besides] = [[], [], {}, [row]]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+    const order = tickOrder(traderExternalId)
+    const response = await partner.call(placeBinaryOrder, { body: order })
+    assert.equal([response.body.error, response.body.status], ['BROKER_UPSTREAM', 'PENDING'], JSON.stringify(response))
+    const [{ error_message: why }] = await worker.services
+      .db('orders')
+      .where({ client_order_id: order.clientOrderId })
+      .select('error_message')
+    assert.match(why, /Not shown of each: its id, .*its time, its terms/)
+    const next = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    assert.equal([next.status, next.body.status], [200, 'CLOSED'])
+    besides = []
+  })
+
+lists('is absent or found as ever beside a row of other terms whose price and time are garbage', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const beside = {
+    contract_id: 4711,
+    shortcode: 'DIGITEVEN_R_100_1.95_1700000000_5T',
+    amount: '?',
+    transaction_time: '?'
+  }
+  besides = [{ action_type: 'buy', ...beside }]
+  // In the newer dialect another purchase shows that somebody else trades on the account.
+  if (dialect === 'v3') {
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    const found = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    assert.equal([found.status, found.body.status], [200, 'CLOSED'], JSON.stringify(found))
+  }
+  simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+  const absent = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  assert.is(absent.body.status, 'FAILED', JSON.stringify(absent))
+  besides = []
+})
 
 lists.after(closeAll)
 lists.run()

@@ -23,7 +23,7 @@ const uncapped = edit(
   "permit_until = clock.at + :permitMs * interval '1 millisecond'"
 )
 const unconstrained = ['alter table orders drop constraint orders_permit']
-const unowned = edit(evidence, 'if (owned.has(contractId)) continue', 'if (!owned) continue')
+const unowned = edit(evidence, 'fitting.filter(({ contractId }) => !owned.has(contractId))', 'owned ? fitting : []')
 
 /** A guard of what a doubt is decided by: it takes a broker that leaves doubts. */
 const decision = (
@@ -143,8 +143,8 @@ export const simulatedGuards: SimulatedGuard[] = [
     buys: { 'lost response, lists refused': 15 },
     lives: 1500
   },
-  decision('evidence that fits two readings is reviewed', 'inWindow.length === 1 && near.length === 0 &&', ''),
-  decision('a contract of unreadable terms is never adopted unseen', 'if (found.terms === null) return false', ''),
+  decision('evidence that fits two readings is reviewed', 'inWindow.length === 1 && near.length === 0', 'true'),
+  decision('a contract of unreadable terms is never adopted unseen', ": ['its terms']", ': []', { file: evidence }),
   decision(
     'a contract whose buyer is not reported is adopted only beyond a guess',
     'if (found.appId !== null) return true',
@@ -153,23 +153,20 @@ export const simulatedGuards: SimulatedGuard[] = [
   ),
   decision(
     'a contract of other terms is not the order’s',
-    'if (item.terms === null || matches(item.terms, contract)) fitting',
-    'fitting',
+    'return terms === null || matches(terms, contract)',
+    'return true',
     { file: evidence }
   ),
   decision(
     'a contract of another application is not the order’s',
-    'const ours = item.appId === null || item.appId === order.app_id',
-    'const ours = true',
+    'if (appId !== null && appId !== order.appId) return false',
+    '',
     { file: evidence }
   ),
-  decision(
-    'a contract bought before the intent is not the order’s',
-    'item.purchaseTime >= window.from && item',
-    'item',
-    { file: evidence }
-  ),
-  decision('a contract bought after the window is not the order’s', ' && item.purchaseTime <= window.to', '', {
+  decision('a contract bought before the intent is not the order’s', 'purchaseTime >= window.from && ', '', {
+    file: evidence
+  }),
+  decision('a contract bought after the window is not the order’s', ' && purchaseTime <= window.to', '', {
     file: evidence,
     lives: 3000
   }),

@@ -14,6 +14,7 @@ import {
 } from '../../db/orders/reconciliation.ts'
 import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { isNamed } from '../broker/dialects/mapping.ts'
 import { matches } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
 import { rowPerContract } from '../orders/evidence.ts'
@@ -148,11 +149,15 @@ async function recentContracts(
     if (closed?.whole) {
       const seen = new Map<string, Evidence>()
       // The purchase's row first: the broker's rows of automatic settlements name an application of its own.
-      for (const item of rowPerContract([...bought.rows, ...closed.rows]))
+      const all = rowPerContract([...bought.rows, ...closed.rows])
+      for (const item of all.filter(isNamed))
         if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
+      const unnamed = all.length - all.filter(isNamed).length
+      if (unnamed > 0)
+        services.log.warn({ accountId: account.accountId, rows: unnamed }, 'purchases without a contract')
       return { seen, until }
     }
-    const times = bought.rows.map(({ purchaseTime }) => purchaseTime).sort((a, b) => a - b)
+    const times = bought.rows.flatMap(({ purchaseTime }) => purchaseTime ?? []).sort((a, b) => a - b)
     const end: number = until ?? Math.max(Math.ceil(account.takenAt.getTime() / 1000), times.at(-1) ?? 0)
     const shorter = from + Math.max(1, Math.floor(bought.whole ? (end - from) / 2 : partOf({ from, times, end })))
     if (shorter >= end) throw new Error('The account has more purchases in a second than can be read.')
@@ -180,20 +185,25 @@ async function readPages(
  * too few after a burst.
  */
 function partOf({ from, times, end }: { from: number; times: number[]; end: number }): number {
-  const [oldest, later] = [times[0] as number, times[Math.floor((times.length * 2) / 3)] as number]
+  const [oldest = from, later = from] = [times[0], times[Math.floor((times.length * 2) / 3)]]
   return Math.min((end - from) / 2, Math.max(later - oldest, (oldest - from) / 16))
 }
 
 /** The order for which the contract may have been bought: same terms, sent not long before; null where there is none. */
-async function meantBy(services: WorkerServices, { accountRowId }: DueAccount, item: Evidence): Promise<string | null> {
+async function meantBy(services: WorkerServices, account: DueAccount, item: Evidence): Promise<string | null> {
   const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = services.config
-  const boughtMs = item.purchaseTime * 1000
-  const from = new Date(boughtMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
-  const orders = await ordersSentAround(services.db, { accountRowId, from, to: new Date(boughtMs + SLACK_MS) })
-  const { terms, buyPrice } = item
+  const { terms, buyPrice, purchaseTime } = item
+  const [earliestMs, latestMs] =
+    purchaseTime === null
+      ? [account.since.getTime(), account.takenAt.getTime()]
+      : [purchaseTime * 1000, purchaseTime * 1000]
+  const from = new Date(earliestMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
+  const to = new Date(latestMs + SLACK_MS)
+  const orders = await ordersSentAround(services.db, { accountRowId: account.accountRowId, from, to })
   const fits = orders.find(order => {
     const contract = contractOf(order)
-    return !new Big(buyPrice).gt(ceilingOf(contract)) && (terms === null || matches(terms, contract))
+    const dearer = buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))
+    return !dearer && (terms === null || matches(terms, contract))
   })
   return fits?.id ?? null
 }
@@ -228,9 +238,10 @@ async function compare(
       continue
     }
     const differs: Record<string, [ours: string, theirs: string]> = {}
-    if (!new Big(claim.buyPrice).eq(item.buyPrice)) differs.buyPrice = [claim.buyPrice, item.buyPrice]
-    if (claim.phase === 'closed' && claim.pnl !== null && item.sellPrice != null) {
-      const pnl = new Big(item.sellPrice).minus(item.buyPrice)
+    const { buyPrice } = item
+    if (buyPrice !== null && !new Big(claim.buyPrice).eq(buyPrice)) differs.buyPrice = [claim.buyPrice, buyPrice]
+    if (claim.phase === 'closed' && claim.pnl !== null && item.sellPrice != null && buyPrice !== null) {
+      const pnl = new Big(item.sellPrice).minus(buyPrice)
       if (!pnl.eq(claim.pnl)) differs.pnl = [claim.pnl, pnl.toFixed()]
     }
     if (Object.keys(differs).length > 0)

@@ -158,16 +158,18 @@ export interface ContractState {
 /** A contract in a list of the account (portfolio, statement, profit table), for resolution and reconciliation. */
 export interface Evidence {
   source: 'portfolio' | 'statement' | 'profit_table'
+  /** A name of ours for the row where the list shows no id (dialects/mapping.ts `isNamed`). */
   contractId: string
   transactionId: string | null
   /** null where the dialect has none. */
   appId: string | null
-  buyPrice: string
+  /** null, like the time, where the list does not show it or shows garbage. */
+  buyPrice: string | null
   payout: string | null
   /** For a closed contract, where the list has it. */
   sellPrice?: string | null
   sellTime?: number | null
-  purchaseTime: number
+  purchaseTime: number | null
   /** Parsed by dialects/shortcode.ts; null when it could not be read. */
   terms: ContractTerms | null
   shortcode: string

@@ -5,8 +5,9 @@ import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts } from '../../db/orders/resolving.ts'
 import { openSession } from '../accounts/accounts.ts'
-import { matches } from '../broker/dialects/shortcode.ts'
-import type { Evidence, Session } from '../broker/port.ts'
+import { isNamed } from '../broker/dialects/mapping.ts'
+import { matches, parseShortcode } from '../broker/dialects/shortcode.ts'
+import type { Contract, ContractTerms, Evidence, Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { ceilingOf } from './stake.ts'
 import { contractOf, refOf } from './terms.ts'
@@ -21,6 +22,8 @@ const NEAR_SECONDS = 600
 const NEAR_OWN_SECONDS = 86_400
 const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
+// Contracts read one by one in a check, where the lists do not show all that decides.
+const READ_ONE_BY_ONE = 10
 
 /** When, by the broker's clock (epoch seconds), the purchase of an order may have been executed. */
 export interface PurchaseWindow {
@@ -54,20 +57,77 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
   const ceiling = ceilingOf(contract)
   const lists = await readLists(session, Math.min(window.from, window.nearFrom.ownApplication))
   const candidates: Candidates = { inWindow: [], near: [], complete: lists.readFrom <= window.from, window }
-  const fitting = new Map<string, Evidence>()
-  for (const item of lists.rows) {
-    const ours = item.appId === null || item.appId === order.app_id
-    if (!ours || new Big(item.buyPrice).gt(ceiling)) continue
-    // Terms that cannot be read may be this order's: such a contract is kept, and never adopted unseen.
-    if (item.terms === null || matches(item.terms, contract)) fitting.set(item.contractId, item)
-  }
-  const owned = await ownedContracts(services.db, order.account_id, [...fitting.keys()])
-  for (const [contractId, item] of fitting) {
-    if (owned.has(contractId)) continue
-    if (item.purchaseTime >= window.from && item.purchaseTime <= window.to) candidates.inWindow.push(item)
+  const fits = (item: Evidence) => mayBe(item, contract, { ceiling, appId: order.app_id })
+  const fitting = lists.rows.filter(fits)
+  const owned = await ownedContracts(
+    services.db,
+    order.account_id,
+    fitting.map(({ contractId }) => contractId)
+  )
+  const unowned = fitting.filter(({ contractId }) => !owned.has(contractId))
+  for (const item of (await readWhatLacks(services, session, unowned)).filter(fits)) {
+    const { purchaseTime } = item
+    if (purchaseTime !== null && purchaseTime >= window.from && purchaseTime <= window.to)
+      candidates.inWindow.push(item)
     else if (isNear(item, window)) candidates.near.push(item)
   }
   return withoutCheaper(candidates, contract.stake)
+}
+
+/** Whether a contract can be the order's, by what is known of it: what cannot be read may be the order's. */
+function mayBe(
+  { appId, buyPrice, terms }: Evidence,
+  contract: Contract,
+  order: { ceiling: string; appId: string }
+): boolean {
+  if (appId !== null && appId !== order.appId) return false
+  if (buyPrice !== null && new Big(buyPrice).gt(order.ceiling)) return false
+  return terms === null || matches(terms, contract)
+}
+
+/** A contract of which all is known that decides whose it is. */
+export type PlainEvidence = Evidence & { buyPrice: string; purchaseTime: number; terms: ContractTerms }
+
+/** What does not show of a contract and would decide whose it is; nothing where it is plain. */
+export function lackOf(item: Evidence): string[] {
+  const { buyPrice, purchaseTime, terms } = item
+  return [
+    ...(isNamed(item) ? [] : ['its id']),
+    ...(buyPrice === null ? ['its price'] : []),
+    ...(purchaseTime === null ? ['its time'] : []),
+    ...(terms !== null ? [] : ['its terms'])
+  ]
+}
+
+export function isPlain(item: Evidence): item is PlainEvidence {
+  return lackOf(item).length === 0
+}
+
+/** The same contracts, with what the lists do not show of some read from the contracts themselves. */
+async function readWhatLacks(services: WorkerServices, session: Session, items: Evidence[]): Promise<Evidence[]> {
+  const lacking = items.filter(item => !isPlain(item) && isNamed(item)).slice(0, READ_ONE_BY_ONE)
+  const read = await Promise.all(lacking.map(item => readOne(services, session, item)))
+  return items.map(item => read[lacking.indexOf(item)] ?? item)
+}
+
+async function readOne({ log }: WorkerServices, session: Session, item: Evidence): Promise<Evidence> {
+  const { contractId } = item
+  try {
+    const state = await session.contract(contractId)
+    if (state.contractId !== contractId) return item
+    const shown = state.shortcode === null ? null : parseShortcode(state.shortcode)
+    return {
+      ...item,
+      buyPrice: item.buyPrice ?? state.buyPrice,
+      payout: item.payout ?? state.payout,
+      purchaseTime: item.purchaseTime ?? state.purchaseTime ?? shown?.startTime ?? null,
+      ...(item.terms === null && shown !== null ? { terms: shown, shortcode: state.shortcode! } : {})
+    }
+  } catch (error) {
+    // The contract stays as the lists show it: it may be the order's.
+    log.info({ err: error, contractId }, 'a contract that its lists do not show wholly could not be read')
+    return item
+  }
 }
 
 /**
@@ -75,13 +135,14 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
  * contract fits, since no document states that prices are never lowered.
  */
 function withoutCheaper({ inWindow, near, ...rest }: Candidates, stake: string): Candidates {
-  const isWhole = ({ buyPrice }: Evidence) => new Big(buyPrice).gte(stake)
+  const isWhole = ({ buyPrice }: Evidence) => buyPrice === null || new Big(buyPrice).gte(stake)
   const whole = inWindow.filter(isWhole)
   if (whole.length > 0) return { ...rest, inWindow: whole, near: near.filter(isWhole) }
   return { ...rest, inWindow: [], near: [...inWindow, ...near] }
 }
 
 function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: PurchaseWindow): boolean {
+  if (purchaseTime === null) return true
   // Unreadable terms may be any: such contracts are a doubt only if bought in the last minutes before the window.
   if (terms === null) return purchaseTime >= from - NEAR_SECONDS
   return purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
@@ -107,7 +168,7 @@ export async function unownedSince(
     )
   const ours = new Map(
     rows
-      .filter(({ appId, purchaseTime }) => (appId === null || appId === order.app_id) && purchaseTime >= from)
+      .filter(({ appId, purchaseTime }) => (appId === null || appId === order.app_id) && (purchaseTime ?? from) >= from)
       .map(item => [item.contractId, item])
   )
   const owned = await ownedContracts(services.db, order.account_id, [...ours.keys()])
@@ -145,14 +206,21 @@ async function readLists(session: Session, from: number): Promise<{ rows: Eviden
 
 /** One row for each contract, in the order of the first ones, with what any list shows of it: each may leave fields out. */
 export function rowPerContract(rows: Evidence[]): Evidence[] {
+  // A row without a contract is of the one whose purchase has its transaction.
+  const bought = new Map(rows.filter(isNamed).map(({ transactionId, contractId }) => [transactionId, contractId]))
   const found = new Map<string, Evidence>()
   for (const row of rows) {
-    const { appId, payout, transactionId, terms, shortcode, ...known } = found.get(row.contractId) ?? row
-    found.set(row.contractId, {
+    const contractId = isNamed(row) || row.transactionId === null ? row.contractId : bought.get(row.transactionId)
+    const name = contractId ?? row.contractId
+    const { appId, buyPrice, payout, purchaseTime, transactionId, terms, shortcode, ...known } = found.get(name) ?? row
+    found.set(name, {
       ...row,
       ...known,
+      contractId: name,
       appId: appId ?? row.appId,
+      buyPrice: buyPrice ?? row.buyPrice,
       payout: payout ?? row.payout,
+      purchaseTime: purchaseTime ?? row.purchaseTime,
       transactionId: transactionId ?? row.transactionId,
       ...(terms === null ? { terms: row.terms, shortcode: row.shortcode } : { terms, shortcode })
     })
@@ -173,5 +241,5 @@ async function readPages(
     if (found.length < pageRows) return { rows, readFrom: from }
   }
   // Rows of the oldest second may be missing.
-  return { rows, readFrom: Math.min(...rows.map(({ purchaseTime }) => purchaseTime)) + 1 }
+  return { rows, readFrom: Math.min(...rows.flatMap(({ purchaseTime }) => purchaseTime ?? [])) + 1 }
 }

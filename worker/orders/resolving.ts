@@ -17,11 +17,10 @@ import { WORK } from '../../db/platform/bus.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { endOf } from '../broker/dialects/shortcode.ts'
-import type { Evidence } from '../broker/port.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
 import type { SeparateWork } from '../platform/separate-work.ts'
 import type { WorkerServices } from '../services.ts'
-import { type Candidates, candidatesOf, type PurchaseWindow } from './evidence.ts'
+import { type Candidates, candidatesOf, isPlain, lackOf, type PlainEvidence, type PurchaseWindow } from './evidence.ts'
 import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
 import type { Settling } from './settle.ts'
@@ -107,7 +106,8 @@ async function decide(
   const { log } = services
   const { inWindow, near, complete, window } = candidates
   const [found] = inWindow
-  if (found && inWindow.length === 1 && near.length === 0 && (await isOurs(services, order, found, window))) {
+  const isAlone = inWindow.length === 1 && near.length === 0
+  if (found && isAlone && isPlain(found) && (await isOurs(services, order, found, window))) {
     await adopt(services, settling, order, found)
     return true
   }
@@ -120,8 +120,10 @@ async function decide(
   if (!conclusive) return false
   const unclear = [...inWindow, ...near]
   if (unclear.length > 0 || !complete) {
+    const lacks = [...new Set(unclear.flatMap(lackOf))]
+    const why = lacks.length > 0 ? ` Not shown of each: ${lacks.join(', ')}.` : ''
     const message = complete
-      ? `${unclear.length} contract(s) at the broker could be this order's.`
+      ? `${unclear.length} contract(s) at the broker could be this order's.${why}`
       : "The account's lists at the broker are longer than can be read; this order may be among them."
     await markReview(services.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
     services.changes.give()
@@ -147,10 +149,9 @@ async function decide(
 async function isOurs(
   services: WorkerServices,
   order: Doubt,
-  found: Evidence,
+  found: PlainEvidence,
   window: PurchaseWindow
 ): Promise<boolean> {
-  if (found.terms === null) return false
   // The shortcode of a binary contract has no stake: a dearer contract is ours with a markup on top, or another one with a higher stake.
   const dearer = found.terms.stake === null && new Big(found.buyPrice).gt(contractOf(order).stake)
   if (dearer && !(await paysMarkupOnTop(services.db, order))) return false
@@ -168,7 +169,7 @@ async function adopt(
   services: WorkerServices,
   settling: Settling,
   order: Doubt,
-  found: Evidence
+  found: PlainEvidence
 ): Promise<OpenedOrder | undefined> {
   const { db, queue, bus, log, worker } = services
   const receipt = {
@@ -177,7 +178,7 @@ async function adopt(
     brokerOrderId: found.contractId,
     transactionId: found.transactionId,
     buyPrice: found.buyPrice,
-    payout: found.payout ?? found.terms?.payout ?? '0',
+    payout: found.payout ?? found.terms.payout ?? '0',
     currency: order.currency,
     openedAt: found.purchaseTime,
     expiryAt: endOf(found.shortcode),

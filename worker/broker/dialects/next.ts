@@ -8,11 +8,11 @@ import { decimalsOf } from '../market.ts'
 import { reporterOf } from '../markup-report.ts'
 import { type Broker, BrokerError, type ContractState } from '../port.ts'
 import type { Dialect, PipSizeOf } from './dialect.ts'
-import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
+import { readEvidence, termsOfRequest } from './mapping.ts'
 import { RefusedApplications } from './next-refusals.ts'
 import { modeOfAddress, Rest, userOf } from './next-rest.ts'
 import { unknowns } from './next-unknowns.ts'
-import { type Body, decimalOf, Fields, numberOf, optionalText, textOf } from './reading.ts'
+import { type Body, Fields, numberOf, optionalText, textOf } from './reading.ts'
 import { readContractState } from './states.ts'
 
 interface NextOptions extends ClientOptions {
@@ -96,11 +96,9 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
     accountOfBalance: () => null,
     readState,
     // Some documents have an integer app_id in these rows: our applications are named by other ids, so it cannot be compared with them.
-    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
-    readStatement: row =>
-      readEvidence('statement', row, { time: 'transaction_time', price: unsigned(decimalOf(row, 'amount')) }),
-    readProfitTable: row =>
-      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price') }),
+    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: 'buy_price' }),
+    readStatement: row => readEvidence('statement', row, { time: 'transaction_time', price: 'amount' }),
+    readProfitTable: row => readEvidence('profit_table', row, { time: 'purchase_time', price: 'buy_price' }),
     readSymbol: row => ({
       asset: textOf(row, 'underlying_symbol'),
       displayName: optionalText(row, 'underlying_symbol_name') ?? textOf(row, 'underlying_symbol'),

@@ -11,7 +11,7 @@ import { readResponse } from '../transport/reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from '../transport/sockets.ts'
 import type { Dialect, DialectContext, PipSizeOf } from './dialect.ts'
 import { isRateLimit } from './errors.ts'
-import { readEvidence, termsOfRequest, unsigned } from './mapping.ts'
+import { readEvidence, termsOfRequest } from './mapping.ts'
 import {
   BadFrame,
   type Body,
@@ -99,17 +99,15 @@ function createV3Dialect(urlNow: () => string): Dialect {
     },
     accountOfBalance: body => textOf(body, 'loginid'),
     readState,
-    readPortfolio: row =>
-      readEvidence('portfolio', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price'), app: 'app_id' }),
-    // A purchase is a negative amount here.
+    readPortfolio: row => readEvidence('portfolio', row, { time: 'purchase_time', price: 'buy_price', app: 'app_id' }),
     readStatement: row =>
       readEvidence('statement', row, {
         time: 'transaction_time',
-        price: unsigned(decimalOf(row, 'amount')),
+        price: 'amount',
         app: 'app_id'
       }),
     readProfitTable: row =>
-      readEvidence('profit_table', row, { time: 'purchase_time', price: decimalOf(row, 'buy_price'), app: 'app_id' }),
+      readEvidence('profit_table', row, { time: 'purchase_time', price: 'buy_price', app: 'app_id' }),
     readSymbol: row => ({
       asset: textOf(row, 'symbol'),
       displayName: textOf(row, 'display_name'),

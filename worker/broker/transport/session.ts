@@ -244,18 +244,26 @@ function readSold({ sell }: Frame): { contractId: string; soldFor: string; trans
 }
 
 /**
- * The rows of a list in a response. One unreadable row makes the whole list unusable: a contract left out would count as absent. So
- * would all of them where the rows are missing, which only the schemas of `transactions` allow.
+ * The rows of a list in a response. A row that is no object is one that shows nothing: left out, its contract would count as absent. So
+ * would all contracts where the rows are missing, which only the schemas of `transactions` allow.
  */
 function rowsOf(response: unknown, field: 'contracts' | 'transactions'): Body[] {
   const { [field]: listed, count } = bodyOf(response, 'the response')
   const isEmpty = listed === undefined && field === 'transactions' && !count
-  return isEmpty ? [] : listOf(listed, field).map(row => bodyOf(row, `a row of ${field}`))
+  return isEmpty ? [] : listOf(listed, field).map(row => (isBody(row) ? row : {}))
 }
 
-/** Whether a row of the statement is, or may be, of a purchase: no schema requires its type, and only a purchase takes money. */
+function isBody(row: unknown): row is Body {
+  return typeof row === 'object' && row !== null && !Array.isArray(row)
+}
+
+/**
+ * Whether a row of the statement is, or may be, of a purchase: no schema requires its type, and only a purchase of a contract takes
+ * money. Where neither type nor contract is there at all, nothing shows that it is of something else.
+ */
 function isPurchase({ action_type: type, contract_id: contractId, amount }: Body): boolean {
-  return type === 'buy' || (type !== 'sell' && contractId != null && !(Number(String(amount)) >= 0))
+  const mayHaveContract = contractId != null || (contractId === undefined && type == null)
+  return type === 'buy' || (type !== 'sell' && mayHaveContract && !(Number(String(amount)) >= 0))
 }
 
 function paged({ limit, offset, most }: { limit: number; offset?: number; most: number }): Request {
