@@ -7,6 +7,7 @@ import { EXPIRED } from './expired.ts'
 import { AHEAD_SECONDS, type LeasedOrder, leasedNames } from './leases.ts'
 import { type Notifiable, notifiedColumns, notifyingOf } from './notifying.ts'
 import { type OrderRow, outcomeLine } from './reading.ts'
+import { insertMismatch } from './reconciliation.ts'
 
 /** A claimed order's stake in the currency of its account. */
 export interface ConvertedStake {
@@ -47,12 +48,14 @@ export interface Receipt {
   expiryAt: number | null
   /** Whether its trader has followers. */
   hasFollowers: boolean
+  /** In what the contract differs from what was requested: ours and the broker's. */
+  differs?: Record<string, [ours: string, theirs: string]> | null
 }
 
 /**
  * Marks orders as bought; with `notify` the statement also notifies those who wait. A leader's order stores its fan-out in the
- * same transaction, so that no crash can lose the copies of a bought contract. Returns the rows, and whether anything is to be
- * copied.
+ * same transaction, and a contract that differs from what was requested its break, so that no crash can lose the copies or hide the
+ * difference. Returns the rows, and whether anything is to be copied.
  */
 export async function openOrders(
   db: Db,
@@ -61,7 +64,7 @@ export async function openOrders(
   leaseHolder: string | null,
   options: { notify?: boolean } = {}
 ): Promise<{ orders: OpenedOrder[]; copying: boolean }> {
-  if (!receipts.some(({ hasFollowers }) => hasFollowers))
+  if (!receipts.some(({ hasFollowers, differs }) => hasFollowers || differs))
     return { orders: await markOpen(db, receipts, leaseHolder, options), copying: false }
   return db.transaction(async trx => {
     const orders = await markOpen(trx, receipts, leaseHolder, options)
@@ -73,6 +76,8 @@ export async function openOrders(
         leading.map(({ id }) => ({ orderId: id }))
       )
     }
+    const opened = new Set(orders.map(({ id }) => id))
+    for (const { id, differs } of receipts) if (differs && opened.has(id)) await insertMismatch(trx, id, differs)
     return { orders, copying: leading.length > 0 }
   })
 }

@@ -165,6 +165,17 @@ export async function insertBreak(db: Db, found: ContractBreak): Promise<boolean
   return stored.length > 0
 }
 
+/** Stores that an order's contract differs from what was requested. */
+export async function insertMismatch(trx: Db, orderId: string, details: object): Promise<void> {
+  await rows(
+    trx,
+    `insert into contract_breaks (kind, account_id, broker_order_id, partner_id, order_id, details)
+     select 'MISMATCH', account_id, broker_order_id, partner_id, id, :details::jsonb from orders where id = :orderId
+     on conflict do nothing`,
+    { orderId, details: JSON.stringify(details) }
+  )
+}
+
 export interface BreakRecord extends ContractBreak {
   findingId: number
   foundAt: Date

@@ -24,6 +24,7 @@ import type { WorkerServices } from '../services.ts'
 import { type Grouped, groupOrders } from './grouping.ts'
 import { notifyCallers } from './notify.ts'
 import { persist } from './persist.ts'
+import { receiptOf } from './receipts.ts'
 import type { Releases } from './releases.ts'
 import type { Expected } from './settle.ts'
 import { refOf } from './terms.ts'
@@ -78,18 +79,10 @@ export class Responses {
     { bought, contract }: { bought: Bought; contract: Contract },
     expected: Expected
   ): Promise<'last' | undefined> {
-    const receipt: Receipt = {
-      id: order.id,
-      attempt: order.attempt,
-      brokerOrderId: bought.contractId,
-      transactionId: bought.transactionId,
-      buyPrice: bought.buyPrice,
-      payout: bought.payout,
-      currency: contract.currency,
-      openedAt: bought.purchaseTime,
-      expiryAt: bought.expiryTime,
-      hasFollowers: order.has_followers
-    }
+    const receipt = receiptOf(order, bought, contract)
+    const { brokerOrderId: contractId, differs } = receipt
+    if (differs)
+      this.#services.log.error({ orderId: order.id, contractId, differs }, 'the broker bought something else')
     const opened = await this.#saveOpen(receipt, placeOf(order))
     if (!opened) {
       await this.#recognise(order, bought.contractId, expected)

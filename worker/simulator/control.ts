@@ -51,6 +51,7 @@ const rule = shape(
     code: text,
     message: text,
     details: { type: 'object' },
+    set: { type: 'object' },
     delayMs: number
   },
   ['effect']

@@ -21,6 +21,8 @@ export interface FaultRule {
   code?: string
   message?: string
   details?: Record<string, unknown>
+  /** Fields of the request that is `altered`. */
+  set?: Record<string, unknown>
   delayMs?: number
 }
 

@@ -131,6 +131,7 @@ async function respond(
   if (latencyMs > 0) await new Promise<void>(resolve => void front.engine.clock.after(latencyMs, resolve))
   switch (fate?.effect) {
     case 'error':
+    case 'error-late':
       throw new SimulatedRestError(
         statuses[fate.code ?? ''] ?? 500,
         fate.code ?? 'InternalServerError',

@@ -123,10 +123,7 @@ export class ClientConnection implements ClientSession {
     const grant = this.#grantFor(rule, request)
     const requested: CheckedCall = { name, rule, request: this.#mapping.read(name, request), tail, grant }
     const fate = this.#fate(requested)
-    if (fate?.effect === 'error') {
-      const code = fate.code ?? 'InternalServerError'
-      throw new V3Error(code, fate.message ?? `The broker returns ${code}.`, fate.details)
-    }
+    if (fate?.effect === 'error') throw refusalOf(fate)
     const account = requested.grant?.account.loginid
     const who = account === undefined ? this.#key : `${account} ${this.appId}`
     if (rule.class !== null && !this.#v3.quota.take(who, rule.class)) throw limitReached(name)
@@ -192,6 +189,10 @@ export class ClientConnection implements ClientSession {
       case 'drop-before':
         this.cut()
         return
+      case 'error-late':
+        later(latencyMs, () => this.#fail(requested.name, requested.tail, refusalOf(fate)))
+        later(latencyMs + (fate.delayMs ?? LATE_MS), () => this.#deliver(this.#execute(requested), null))
+        return
       case 'ignore':
         return
       case 'timeout':
@@ -212,8 +213,9 @@ export class ClientConnection implements ClientSession {
         return
     }
     const wait = half + (fate?.effect === 'slow' ? (fate.delayMs ?? LATE_MS) : 0)
+    const call = fate?.effect === 'altered' ? { ...requested, request: merged(requested.request, fate.set) } : requested
     later(half, () => {
-      const deliver = this.#execute(requested)
+      const deliver = this.#execute(call)
       later(wait, () => this.#deliver(deliver, fate))
     })
   }
@@ -309,6 +311,19 @@ function tailOf(request: CallRequest): string {
   const carried =
     typeof passthrough === 'object' && passthrough !== null ? `,"passthrough":${JSON.stringify(passthrough)}` : ''
   return `"echo_req":${JSON.stringify(echo)}${reqId}${carried}`
+}
+
+function refusalOf({ code = 'InternalServerError', message, details }: FaultRule): V3Error {
+  return new V3Error(code, message ?? `The broker returns ${code}.`, details)
+}
+
+function merged(request: CallRequest, changes: CallRequest = {}): CallRequest {
+  const isObject = (value: unknown): value is CallRequest => typeof value === 'object' && value !== null
+  const fields = Object.entries(changes).map(([field, value]) => {
+    const own = request[field]
+    return [field, isObject(value) && isObject(own) ? merged(own, value) : value]
+  })
+  return { ...request, ...Object.fromEntries(fields) }
 }
 
 function limitReached(call: string): V3Error {

@@ -1,0 +1,93 @@
+// test in a process of its own
+// test once for each dialect
+// Receipts of purchases that are not what the order requested, and receipts that come although the purchase was refused: the money
+// is spent, so the contract is the order's, and the operator sees what is odd about it.
+import { suite } from 'uvu'
+import * as assert from 'uvu/assert'
+import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
+import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listBreaks } from '../../db/orders/reconciliation.ts'
+import { startSimulator } from '../../worker/simulator/server.ts'
+import { brokerEnv } from '../support/dialects.ts'
+import { soonInDoubt } from '../support/doubt-settings.ts'
+import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { startTestWorker } from '../support/processes.ts'
+import { tickOrder } from '../support/tick-order.ts'
+
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
+onClose(() => simulator.close())
+const harness = await openHarness({ env: { ...brokerEnv(simulator), ...soonInDoubt } })
+const worker = await startTestWorker(harness.env)
+const partner = await harness.makePartner()
+
+const contractsOf = (accountId: string) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+const findingsOf = async (accountId: string) =>
+  (await listBreaks(worker.services.db, 1000)).filter(each => each.accountId === accountId)
+
+const differing = suite('a receipt that differs from its order')
+
+for (const [what, set, differs] of [
+  ['price', { price: 100, parameters: { amount: 5 } }, { buyPrice: ['1.07 at most', '5'] }],
+  ['price, below its stake', { parameters: { amount: 0.5 } }, { buyPrice: ['1 at least', '0.5'] }],
+  ['type', { parameters: { contract_type: 'PUT' } }, { terms: ['CALL R_100 1t', /^PUT_R_100_/] }],
+  ['asset', { parameters: { symbol: 'R_50' } }, { terms: ['CALL R_100 1t', /^CALL_R_50_/] }],
+  ['length', { parameters: { duration: 2 } }, { terms: ['CALL R_100 1t', /_2T_/] }]
+] as const)
+  differing(`in its ${what} is of the order's contract, which settles, and is reported`, async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'altered', call: 'buy', loginid: accountId, times: 1, set })
+    const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    const [contract, ...others] = contractsOf(accountId)
+    assert.is(others.length, 0)
+    assert.equal(
+      [status, body.status, body.brokerOrderId, body.buyPrice, body.pnl],
+      [200, 'CLOSED', String(contract?.contractId), Number(contract?.stake), Number(contract?.profit)]
+    )
+    const [finding] = await findingsOf(accountId)
+    assert.equal([finding?.kind, finding?.orderId, finding?.contractId], ['MISMATCH', body.orderId, body.brokerOrderId])
+    const details = finding?.details as Record<string, [string, string]>
+    assert.equal(Object.keys(details), Object.keys(differs))
+    for (const [field, [ours, theirs]] of Object.entries(differs)) {
+      assert.is(details[field]?.[0], ours)
+      if (theirs instanceof RegExp) assert.match(details[field]?.[1] ?? '', theirs)
+      else assert.is(details[field]?.[1], theirs)
+    }
+  })
+
+differing('is reported for a multiplier, too', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const set = { parameters: { multiplier: 200 } }
+  simulator.faults.add({ effect: 'altered', call: 'buy', loginid: accountId, times: 1, set })
+  const { clientOrderId } = tickOrder(traderExternalId)
+  const terms = {
+    traderExternalId,
+    clientOrderId,
+    asset: 'R_100',
+    direction: 'up',
+    stake: 10,
+    multiplier: 100
+  } as const
+  const { status, body } = await partner.call(placeMultiplierOrder, { body: terms })
+  assert.equal([status, body.status], [200, 'OPEN'])
+  const [finding] = await findingsOf(accountId)
+  assert.ok(finding)
+  const { terms: differ } = finding.details as Record<string, [string, string]>
+  assert.match(String(differ), /^up R_100 10 x100,MULTUP_R_100_10\.00_200_/)
+})
+
+differing('is none where the price is the stake, or has a markup on top', async () => {
+  for (const markup of [
+    { pct: 0, onTop: false },
+    { pct: 3, onTop: true }
+  ]) {
+    simulator.engine.markup = markup
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    const { status } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    assert.is(status, 200)
+    assert.equal(await findingsOf(accountId), [])
+  }
+  simulator.engine.markup = { pct: 0, onTop: false }
+})
+
+differing.after(closeAll)
+differing.run()

@@ -1,0 +1,47 @@
+// The broker's receipt of a purchase, as the order's row takes it, and in what it differs from the order's terms. The money is spent:
+// whatever the receipt shows, the contract is the order's. What differs is stored with it for the operator.
+import { Big } from 'big.js'
+import type { Claimed } from '../../db/orders/claiming.ts'
+import type { Receipt } from '../../db/orders/placing.ts'
+import { matches, parseShortcode } from '../broker/dialects/shortcode.ts'
+import type { Bought, Contract } from '../broker/port.ts'
+import { ceilingOf } from './stake.ts'
+
+/** The receipt for an order's attempt to buy the contract. */
+export function receiptOf(order: Claimed, bought: Bought, contract: Contract): Receipt {
+  return {
+    id: order.id,
+    attempt: order.attempt,
+    brokerOrderId: bought.contractId,
+    transactionId: bought.transactionId,
+    buyPrice: bought.buyPrice,
+    payout: bought.payout,
+    currency: contract.currency,
+    openedAt: bought.purchaseTime,
+    expiryAt: bought.expiryTime,
+    hasFollowers: order.has_followers,
+    differs: differencesOf(bought, contract)
+  }
+}
+
+/**
+ * What the order requested and what the broker bought instead: null where they agree, as far as the receipt shows it. It has the price,
+ * and a code with type, asset, length, barrier and multiplier; a code that cannot be read shows nothing.
+ */
+function differencesOf({ buyPrice, shortcode }: Bought, contract: Contract): Receipt['differs'] {
+  const price = new Big(buyPrice)
+  const ceiling = ceilingOf(contract)
+  const terms = parseShortcode(shortcode)
+  const differs: NonNullable<Receipt['differs']> = {}
+  if (price.gt(ceiling)) differs.buyPrice = [`${ceiling} at most`, buyPrice]
+  else if (price.lt(contract.stake)) differs.buyPrice = [`${contract.stake} at least`, buyPrice]
+  if (terms !== null && !matches(terms, contract)) differs.terms = [wordsFor(contract), shortcode]
+  return Object.keys(differs).length > 0 ? differs : null
+}
+
+function wordsFor(contract: Contract): string {
+  const { asset, stake } = contract
+  if (contract.kind === 'MULTIPLIER') return `${contract.direction} ${asset} ${stake} x${contract.multiplier}`
+  const { contractType, duration, durationUnit, barrier } = contract
+  return `${contractType} ${asset} ${duration}${durationUnit}${barrier === null ? '' : ` ${barrier}`}`
+}
