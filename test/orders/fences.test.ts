@@ -49,6 +49,27 @@ fences('opens nothing', async () => {
   assert.is((await markOpen(db, [receipt(id, first + 1)], 'w')).length, 1)
 })
 
+fences('opens nothing that has failed, or waits again, unless it is a late receipt of this attempt', async () => {
+  for (const phase of ['failed', 'queued', 'unproven']) {
+    const { id, first, row } = await makeSecondAttempt()
+    await db('orders')
+      .where({ id })
+      .update({
+        phase,
+        error_code: phase === 'failed' ? 'BROKER_UPSTREAM' : null,
+        sent_at: null,
+        permit_until: null,
+        sender: null
+      })
+    assert.equal(await markOpen(db, [receipt(id, first + 1)], 'w'), [])
+    assert.equal(await markOpen(db, [{ ...receipt(id, first), isLate: true }], 'w'), [])
+    assert.is((await row()).phase, phase)
+    assert.is((await markOpen(db, [{ ...receipt(id, first + 1), isLate: true }], 'w')).length, 1)
+    assert.is((await row()).phase, 'open')
+    assert.equal(await markOpen(db, [{ ...receipt(id, first + 1), isLate: true }], 'w'), [])
+  }
+})
+
 fences('fails nothing', async () => {
   const { id, first, row } = await makeSecondAttempt()
   const refusal = { id, code: 'INVALID_CONTRACT', message: 'no' } as const

@@ -7,14 +7,23 @@ import * as assert from 'uvu/assert'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listBreaks } from '../../db/orders/reconciliation.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
-import { closeAll, onClose, openHarness } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
+/** What the broker does after so many ms is held until the test lets it happen. */
+const HELD_MS = 123_457
+const held: (() => void)[] = []
+const after = (ms: number, run: () => void) => {
+  if (ms !== HELD_MS) return systemClock.after(ms, run)
+  held.push(run)
+  return () => {}
+}
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', clock: { ...systemClock, after } })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { ...brokerEnv(simulator), ...soonInDoubt } })
 const worker = await startTestWorker(harness.env)
@@ -89,5 +98,77 @@ differing('is none where the price is the stake, or has a markup on top', async 
   simulator.engine.markup = { pct: 0, onTop: false }
 })
 
-differing.after(closeAll)
 differing.run()
+
+const late = suite('a receipt that comes after its purchase was refused')
+
+/** An order that the broker refuses with the code; `release` has it bought, and its receipt sent. */
+async function placeRefused(code: string) {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'error-late', code, call: 'buy', loginid: accountId, times: 1, delayMs: HELD_MS })
+  const body = tickOrder(traderExternalId)
+  await partner.call(placeBinaryOrder, { body })
+  const row = () => worker.services.db('orders').where({ client_order_id: body.clientOrderId }).first()
+  assert.is((await row()).phase, 'failed')
+  const release = () => {
+    for (const run of held.splice(0)) run()
+  }
+  return { traderExternalId, accountId, body, row, release }
+}
+
+for (const code of ['PriceMoved', 'OfferingsValidationError'])
+  late(`(${code}) opens the order, and the same id buys no other contract`, async () => {
+    const { accountId, body, row, release } = await placeRefused(code)
+    release()
+    await until('the end of the contract', async () => (await row()).phase === 'closed')
+    const repeated = await partner.call(placeBinaryOrder, { body })
+    const [contract, ...others] = contractsOf(accountId)
+    assert.is(others.length, 0)
+    assert.equal(
+      [repeated.status, repeated.body.status, repeated.body.brokerOrderId, repeated.body.pnl],
+      [200, 'CLOSED', String(contract?.contractId), Number(contract?.profit)]
+    )
+    assert.equal(await findingsOf(accountId), [])
+  })
+
+late('opens the order that is queued again, before it is sent', async () => {
+  const { traderExternalId, accountId, body, row, release } = await placeRefused('PriceMoved')
+  // Another order of the account is in doubt meanwhile, so that the repeated one waits.
+  const { config } = worker.services
+  const { reconcileAfterMs } = config
+  config.reconcileAfterMs = 600_000
+  simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+  const doubtful = tickOrder(traderExternalId)
+  const responses = [partner.call(placeBinaryOrder, { body: doubtful })]
+  responses[0]?.catch(() => {})
+  const doubt = worker.services.db('orders').where({ client_order_id: doubtful.clientOrderId })
+  await until('the order before it', async () => (await doubt.clone().first())?.phase === 'sending')
+  responses.push(partner.call(placeBinaryOrder, { body }))
+  await until('the repeat', async () => (await row()).phase === 'queued')
+  release()
+  const repeated = await responses[1]
+  config.reconcileAfterMs = reconcileAfterMs
+  await doubt.update({ resolve_at: worker.services.db.raw("permit_until + interval '1 millisecond'") })
+  await responses[0]
+  const [contract, ...others] = contractsOf(accountId)
+  assert.is(others.length, 0)
+  assert.equal([repeated?.body.status, repeated?.body.brokerOrderId], ['CLOSED', String(contract?.contractId)])
+})
+
+late('is reported at once where the same id has bought another contract already', async () => {
+  const { accountId, body, row, release } = await placeRefused('PriceMoved')
+  const repeated = await partner.call(placeBinaryOrder, { body })
+  assert.is(repeated.body.status, 'CLOSED')
+  release()
+  await until('the finding', async () => (await findingsOf(accountId)).length > 0)
+  const [finding] = await findingsOf(accountId)
+  const unowned = contractsOf(accountId).find(({ contractId }) => String(contractId) !== repeated.body.brokerOrderId)
+  assert.equal(
+    [finding?.kind, finding?.contractId, finding?.orderId],
+    ['ORPHAN', String(unowned?.contractId), repeated.body.orderId]
+  )
+  assert.is((await row()).broker_order_id, repeated.body.brokerOrderId)
+})
+
+late.after(closeAll)
+late.run()

@@ -157,10 +157,10 @@ const orderGuards: TestedGuard[] = [
     edits: [
       edit(
         rows,
-        `and o.id = r.id and o.attempt = r.attempt and o.phase in ('sending', 'review')
-     returning ${'$'}{openedColumns`,
-        `and o.id = r.id and o.phase in ('sending', 'review')
-     returning ${'$'}{openedColumns`
+        `and o.id = r.id and o.attempt = r.attempt
+        and (o.phase in ('sending', 'review') or`,
+        `and o.id = r.id
+        and (o.phase in ('sending', 'review') or`
       )
     ],
     test: 'test/orders/fences.test.ts'

@@ -273,6 +273,8 @@ export interface BuyOptions {
   listener?: ContractListener
   /** How long the purchase may wait for its turn in the account's quota. */
   waitMs?: number
+  /** Called with a receipt that comes although the purchase was refused; the contract has no subscription. */
+  late?(bought: Bought): void
 }
 
 /** A page of a list, `from` and `to` in epoch seconds. */

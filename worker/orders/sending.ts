@@ -8,6 +8,8 @@ import { compareBooks } from '../accounts/books.ts'
 import { type Bought, BrokerError, type Contract, type Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Halts } from './halts.ts'
+import { openLate } from './late-receipts.ts'
+import { receiptOf } from './receipts.ts'
 import type { Releases } from './releases.ts'
 import type { Responses } from './responses.ts'
 import type { Expected, Settling } from './settle.ts'
@@ -26,7 +28,7 @@ export interface Permit {
 }
 
 interface Parts {
-  settling: Pick<Settling, 'expect'>
+  settling: Pick<Settling, 'expect' | 'watch'>
   halts: Pick<Halts, 'of'>
   releases: Releases
   responses: Responses
@@ -69,6 +71,7 @@ export class Sending {
     contract: Contract
   ): Promise<Bought> {
     const { clock, log } = this.#services
+    const { settling } = this.#parts
     attempt.missing = 'The connection of its account was busy.'
     const sentAt = clock.now()
     const bought = await attempt.inTime(
@@ -77,6 +80,7 @@ export class Sending {
         signal: attempt.signal,
         listener: expected.listener,
         maxPrice: ceilingOf(contract),
+        late: bought => void openLate(this.#services, settling, order, receiptOf(order, bought, contract)),
         // The quota's refusal comes before the permit ends, so that the order's error names the quota.
         waitMs: Math.max(0, attempt.deadline - sentAt - QUOTA_AHEAD_MS)
       })

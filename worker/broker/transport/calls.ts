@@ -15,6 +15,8 @@ export interface CallOptions {
   signal?: AbortSignal
   /** Gets the response, before the call resolves, and every update after or before it. */
   stream?: Stream
+  /** Gets a response that comes although the call was refused. */
+  late?: Stream | undefined
 }
 
 /** A call that waits for its response. */
@@ -22,14 +24,18 @@ export interface PendingCall {
   responseKey: string
   mayRun: boolean
   stream: Stream | null
+  late: Stream | null
   resolve(frame: Frame): void
   reject(error: BrokerError): void
 }
 
 const MAX_CALLS = 500
+const MAX_REFUSED = 1_000
 
 export class Calls {
   readonly #waiting = new Map<number, { call: PendingCall; stopWaiting(): void }>()
+  /** Calls that ended with a refusal, the latest ones last. */
+  readonly #refused = new Map<number, Pick<PendingCall, 'responseKey' | 'late'>>()
 
   get size(): number {
     return this.#waiting.size
@@ -81,6 +87,22 @@ export class Calls {
     // may be the stream's, and then the receipt is still to come. `error` is the name of a call that was not recognised.
     const mayBeOfStream = call.mayRun && call.stream !== null && named !== 'error'
     return mayBeOfStream ? undefined : call
+  }
+
+  /** Remembers a call that was refused and could be run all the same. */
+  noteRefused(reqId: number, { responseKey, late }: PendingCall): void {
+    if (late === null) return
+    this.#refused.set(reqId, { responseKey, late })
+    const [oldest] = this.#refused.keys()
+    if (this.#refused.size > MAX_REFUSED && oldest !== undefined) this.#refused.delete(oldest)
+  }
+
+  /** What takes a response to a call that was refused before; null for any other frame. */
+  lateOf(frame: Frame, reqId: number | null): Stream | null {
+    const refused = reqId === null ? undefined : this.#refused.get(reqId)
+    return refused === undefined || frame.error !== undefined || frame[refused.responseKey] === undefined
+      ? null
+      : refused.late
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */

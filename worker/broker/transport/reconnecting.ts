@@ -34,6 +34,7 @@ interface ReconnectingCall {
   beforeSend?: () => void
   signal?: AbortSignal
   stream?: Stream
+  late?: Stream | undefined
 }
 
 type ReadOptions = Pick<ReconnectingCall, 'responseKey' | 'timeoutMs' | 'stream' | 'beforeSend'>
@@ -210,14 +211,15 @@ export class ReconnectingConnection {
       if (waited === connection) break
     }
     if (options.purchase === true && !connection.buying) throw goingDown()
-    const { beforeSend, stream } = options
+    const { beforeSend, stream, late } = options
     const callOptions: CallOptions = {
       responseKey: options.responseKey ?? call,
       timeoutMs: options.timeoutMs ?? responseTimeoutMs,
       mayRun,
       beforeSend,
       signal,
-      stream
+      stream,
+      late
     }
     try {
       const frame = await connection.call(request, callOptions)

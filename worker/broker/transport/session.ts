@@ -47,7 +47,8 @@ export class AccountSession implements Session {
 
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
     const { dialect, reconnecting, responseTimeoutMs } = this.#options
-    const { beforeSend, signal, listener, waitMs } = options
+    const { beforeSend, signal, listener, waitMs, late: onLate } = options
+    const late = onLate && lateStream(onLate)
     const request = dialect.buy(contract, options.maxPrice)
     const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
     const free = purchase === undefined || this.#mayRest(contract) ? null : this.subscriptions.reserve()
@@ -61,7 +62,8 @@ export class AccountSession implements Session {
         waitMs,
         beforeSend,
         signal,
-        stream: purchase?.stream
+        stream: purchase?.stream,
+        late
       })
       return purchase?.bought() ?? readResponse(frame, readBought, true)
     } catch (error) {
@@ -212,6 +214,15 @@ export class AccountSession implements Session {
       openings,
       cause: error
     })
+  }
+}
+
+function lateStream(onLate: (bought: Bought) => void): Stream {
+  return {
+    receive(frame) {
+      onLate(readBought(frame))
+      return true
+    }
   }
 }
 

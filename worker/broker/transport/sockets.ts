@@ -113,7 +113,7 @@ export class BrokerConnection {
    */
   call(request: Record<string, unknown>, options: CallOptions): Promise<Frame> {
     const reqId = ++this.#lastReqId
-    const { mayRun = false, signal, stream = null } = options
+    const { mayRun = false, signal, stream = null, late = null } = options
     return new Promise((resolve, reject) => {
       const refusal = this.#unsendable(signal)
       if (refusal !== null) return reject(refusal)
@@ -128,7 +128,7 @@ export class BrokerConnection {
       if (this.#socket.readyState !== WebSocket.OPEN) return reject(this.#gone())
       this.#socket.send(text)
 
-      const call: PendingCall = { responseKey: options.responseKey, mayRun, stream, resolve, reject }
+      const call: PendingCall = { responseKey: options.responseKey, mayRun, stream, late, resolve, reject }
       const giveUp = () => this.#settle(reqId, noResponse(call))
       this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
       if (stream !== null) this.#streams.add(reqId, stream)
@@ -220,6 +220,12 @@ export class BrokerConnection {
       return
     }
     const subscriptionId = subscriptionOf(frame)
+    const late = this.#calls.lateOf(frame, reqId)
+    if (late !== null) {
+      if (subscriptionId !== null) void this.#forgetting.add(subscriptionId)
+      this.#deliver(late, frame)
+      return
+    }
     const stream = this.#streams.find(reqId, subscriptionId)
     if (stream !== null) {
       if (subscriptionId !== null) this.#streams.name(stream, subscriptionId)
@@ -244,10 +250,12 @@ export class BrokerConnection {
     return unsent('The connection to the broker is gone.', 'NotConnected')
   }
 
-  #complete(reqId: number, { stream, mayRun, responseKey }: PendingCall, frame: Frame): void {
+  #complete(reqId: number, call: PendingCall, frame: Frame): void {
+    const { stream, mayRun, responseKey } = call
     const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
       const refusal = readRefusal(frame.error)
+      this.#calls.noteRefused(reqId, call)
       // With a receipt or a stream beside it the frame contradicts itself: the call may have run, whatever the code.
       const contradicts = subscriptionId !== null || Object.keys(frame[responseKey] ?? {}).length > 0
       this.#settle(reqId, refused(mayRun && contradicts ? { ...refusal, code: 'BadFrame' } : refusal, mayRun))

@@ -1,0 +1,49 @@
+// Receipts of purchases that the broker had refused. By its documents what is refused was not bought, so the order has failed by
+// then, and may be queued or even sent again. The contract is there all the same: it becomes the order's, so that a repeat buys no
+// second one; where that is too late, it is reported at once.
+import type { Claimed } from '../../db/orders/claiming.ts'
+import { openOrders, type Receipt } from '../../db/orders/placing.ts'
+import { claimedContracts, insertBreak } from '../../db/orders/reconciliation.ts'
+import { WORK } from '../../db/platform/bus.ts'
+import type { WorkerServices } from '../services.ts'
+import { notifyCallers } from './notify.ts'
+import { persist } from './persist.ts'
+import type { Settling } from './settle.ts'
+
+/** Opens the order with the contract, or reports a contract that no order owns. Never rejects: what fails here the audit finds. */
+export async function openLate(
+  services: WorkerServices,
+  settling: Pick<Settling, 'watch'>,
+  order: Claimed,
+  receipt: Receipt
+): Promise<void> {
+  const { log } = services
+  const facts = { orderId: order.id, trace: order.trace, contractId: receipt.brokerOrderId }
+  log.error(facts, 'the broker bought an order that it had refused')
+  try {
+    if (!(await open(services, settling, { ...receipt, isLate: true }))) await reportUnowned(services, order, receipt)
+  } catch (error) {
+    log.error({ ...facts, err: error }, 'a late receipt could not be stored')
+  }
+}
+
+async function open(services: WorkerServices, settling: Pick<Settling, 'watch'>, receipt: Receipt): Promise<boolean> {
+  const { db, queue, bus, worker } = services
+  const { orders, copying } = await persist(services, () => openOrders(db, queue, [receipt], worker))
+  const [opened] = orders
+  if (!opened) return false
+  if (copying) bus.publish(WORK, 'copy.fanout', 'new')
+  services.changes.give()
+  notifyCallers(services, [opened])
+  await settling.watch(opened)
+  return true
+}
+
+async function reportUnowned({ db, log }: WorkerServices, order: Claimed, receipt: Receipt): Promise<void> {
+  const { account_id: accountId, partner_id: partnerId, id: orderId } = order
+  const { brokerOrderId: contractId, buyPrice, openedAt: purchaseTime } = receipt
+  if ((await claimedContracts(db, accountId, [contractId])).size > 0) return
+  const details = { why: 'bought after it was refused', buyPrice, purchaseTime }
+  const found = { kind: 'ORPHAN', accountId, contractId, partnerId, orderId, details } as const
+  if (await insertBreak(db, found)) log.error(found, 'the books differ')
+}
