@@ -5,6 +5,7 @@ import { newId } from '../../schemas/fields/ids.ts'
 import { allOrders } from '../orders/archive.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { tradedSegments } from '../traders/days.ts'
+import { holdTrader } from '../traders/traders.ts'
 import { closeWithLeader, failWaiting, stop } from './closing.ts'
 import { copying, type SkipReason, showsItsTraders } from './fanout.ts'
 
@@ -145,12 +146,13 @@ export async function follow(
     balance: string
   }
 ): Promise<FollowRecord> {
+  await holdTrader(db, requested.traderId)
   const [row] = await rows<FollowRecord>(
     db,
     `with trader as materialized (
        select id from traders where id = :traderId and connected_at is not null for no key update
      ), leader as materialized (
-       select id from traders where id = :leaderId and connected_at is not null for key share
+       select id from traders where id = :leaderId and connected_at is not null for key share nowait
      ), f as (
        insert into follows (id, partner_id, trader_id, trader_external_id, leader_id, risk_pct, max_drawdown_pct, mirror_closes, status,
               base_balance, broker_account_id, account_id, account_mode, currency, active_since)

@@ -10,12 +10,14 @@ export interface Party {
 
 /**
  * Locks a trader who is about to write, as a foreign key does, until `trx` ends: an erasure comes after it, or has come before and
- * leaves nothing to write for. Throws UNAUTHENTICATED then, and for a trader who was disabled.
+ * leaves nothing to write for. Throws UNAUTHENTICATED then, and for a trader who was disabled; fails as holdTrader does during an erasure.
  */
 export async function holdParty(trx: Db, { partnerId, partyId }: Party): Promise<void> {
   if (partyId === partnerId) return
-  const [held] = await rows(trx, 'select id from traders where id = :partyId and disabled_at is null for key share', {
-    partyId
-  })
+  const [held] = await rows(
+    trx,
+    'select id from traders where id = :partyId and disabled_at is null for key share nowait',
+    { partyId }
+  )
   if (!held) throw new ApiError('UNAUTHENTICATED', "The trader's session has ended: log in again.")
 }

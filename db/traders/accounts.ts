@@ -8,6 +8,7 @@ import { type RejectedReason, rejectionMessages } from '../../schemas/traders/ac
 import { backOffInSql } from '../platform/back-off.ts'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
+import { holdTrader } from './traders.ts'
 
 export interface AccountRecord {
   id: string
@@ -134,6 +135,7 @@ export async function findAccountRef(
 
 /** Makes one of the trader's accounts the active one. Throws ACCOUNT_NOT_FOUND, or TRADER_NOT_FOUND for one who was erased meanwhile. */
 export async function activateAccount(trx: Db, traderId: string, accountId: string): Promise<AccountRecord> {
+  await holdTrader(trx, traderId)
   const [account] = await rows<AccountRecord>(
     trx,
     `select ${columns} from broker_accounts a where a.trader_id = :traderId and a.account_id = :accountId`,

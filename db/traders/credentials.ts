@@ -3,6 +3,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
+import { holdTrader } from './traders.ts'
 
 const RESET_HOURS = 1
 
@@ -33,6 +34,7 @@ export async function replacePassword(
     keptSessionId
   }: { traderId: string; passwordHash: string; replaced?: string; keptSessionId?: string }
 ): Promise<number | undefined> {
+  await holdTrader(trx, traderId)
   const changed = await trx('traders')
     .where({ id: traderId, ...(replaced === undefined ? {} : { password_hash: replaced }) })
     .update({ password_hash: passwordHash })
@@ -41,7 +43,10 @@ export async function replacePassword(
   return endTraderSessions(trx, traderId, keptSessionId)
 }
 
-/** A token for a new password, instead of one issued before; only its hash is stored. Undefined for a trader who was erased meanwhile. */
+/**
+ * A token for a new password, instead of one issued before; only its hash is stored. Undefined for a trader who was erased meanwhile;
+ * fails as holdTrader does.
+ */
 export async function insertReset(
   trx: Db,
   pepper: Pepper,
@@ -52,7 +57,7 @@ export async function insertReset(
     trx,
     `insert into password_resets (trader_id, hash, expires_at)
      select id, :hash, now() + make_interval(hours => :hours) from traders
-      where id = :traderId and password_hash is not null for key share
+      where id = :traderId and password_hash is not null for key share nowait
      on conflict (trader_id) do update set hash = excluded.hash, expires_at = excluded.expires_at
      returning expires_at`,
     { traderId, hash: hashToken(pepper, resetToken), hours: RESET_HOURS }
@@ -81,6 +86,7 @@ export async function takeReset(
   pepper: Pepper,
   { traderId, resetToken }: { traderId: string; resetToken: string }
 ): Promise<boolean> {
+  await holdTrader(trx, traderId)
   // The trader first, as replacePassword locks them: a change of the password at the same time waits, or is waited for.
   await rows(trx, 'select id from traders where id = :traderId for no key update', { traderId })
   const taken = await rows(
@@ -106,9 +112,11 @@ export async function setDisabled(
 ): Promise<Date | null> {
   const [row] = await rows<{ disabled_at: Date | null }>(
     trx,
-    `update traders set disabled_at = case when :disabled then coalesce(disabled_at, now()) end
-      where id = :traderId and partner_id = :partnerId
-      returning disabled_at`,
+    // As holdTrader, but never another partner's trader.
+    `with held as materialized (select id from traders where id = :traderId and partner_id = :partnerId for key share nowait)
+     update traders t set disabled_at = case when :disabled then coalesce(t.disabled_at, now()) end
+       from held where t.id = held.id
+      returning t.disabled_at`,
     { partnerId, traderId, disabled }
   )
   if (!row) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)

@@ -7,7 +7,7 @@ import { listRequests, presentRequest } from '../partners/requests.ts'
 import type { Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { sealToken } from './accounts.ts'
-import { type ColumnDecision, liveOrdersOf, personalData } from './personal-data.ts'
+import { type ColumnDecision, liveOrdersOf, personalData, type TableDecision } from './personal-data.ts'
 
 interface Subject {
   traderId: string
@@ -69,6 +69,9 @@ async function listObstacles(db: Db, { traderId, partnerId, externalId }: Subjec
   ]
 }
 
+/** Erased first, since they take seconds: rows that calls of other parties change, too, are locked after that. */
+const LARGE = ['orders', 'orders_archive', 'trade_records']
+
 interface Erased {
   traderId: string
   /** Rows changed or deleted, by table; empty when there was nothing left to erase. */
@@ -87,20 +90,23 @@ export async function eraseTrader(trx: Db, vault: Vault, traderId: string): Prom
   const note = (table: string, count: number) => {
     if (count > 0) tables[table] = (tables[table] ?? 0) + count
   }
-  await rows(
-    trx,
-    `update community_bots set likes = likes - 1 where id in (select bot_id from community_likes where party_id = :traderId)`,
-    { traderId }
-  )
-  await forgetTokens(trx, vault, traderId)
-  for (const [table, { rows: mine, becomes }] of Object.entries(personalData)) {
-    if (mine === null || becomes === 'keep' || becomes === 'expires') continue
+  const eraseFrom = async (table: string) => {
+    const { rows: mine, becomes } = personalData[table] as TableDecision
+    if (mine === null || becomes === 'keep' || becomes === 'expires') return
     const count =
       becomes === 'delete'
         ? await deleteRows(trx, table, mine, subject)
         : await blankRows(trx, table, { mine, becomes, subject })
     note(table, count)
   }
+  for (const table of LARGE) await eraseFrom(table)
+  await rows(
+    trx,
+    `update community_bots set likes = likes - 1 where id in (select bot_id from community_likes where party_id = :traderId)`,
+    { traderId }
+  )
+  await forgetTokens(trx, vault, traderId)
+  for (const table of Object.keys(personalData)) if (!LARGE.includes(table)) await eraseFrom(table)
   const followers = await rows(
     trx,
     // In the order in which several follows are locked everywhere (db/copy/fanout.ts).

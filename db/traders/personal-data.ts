@@ -7,7 +7,7 @@
  */
 export type ColumnDecision = 'keep' | 'blank' | 'pseudonym' | { set: string }
 
-interface TableDecision {
+export interface TableDecision {
   /** The trader's rows, as SQL with the bindings traderId, partnerId and externalId; null where no column names the trader. */
   rows: string | null
   /**

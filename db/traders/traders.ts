@@ -19,6 +19,14 @@ export interface TraderRecord {
 const columns = `id as "traderId", partner_id as "partnerId", external_id as "externalId", email, name,
   active_account_id as "activeAccountId", connected_at as "connectedAt", created_at as "createdAt", disabled_at as "disabledAt"`
 
+/**
+ * Locks a trader as a foreign key does, until `trx` ends. Fails with lock_not_available, a 503, while the trader is being erased: that
+ * takes seconds, in which a call that waited would keep a connection from others. Nothing else conflicts with this lock.
+ */
+export async function holdTrader(trx: Db, traderId: string): Promise<void> {
+  await rows(trx, 'select from traders where id = :traderId for key share nowait', { traderId })
+}
+
 /** The trader that was sent through the exchange. Throws TRADER_NOT_FOUND. */
 export async function getTrader(db: Db, partnerId: string, externalId: string): Promise<TraderRecord> {
   const row = (await db('traders')
@@ -37,6 +45,12 @@ export async function upsertTrader(
   trx: Db,
   trader: { partnerId: string; externalId: string; email: string | null; name: string | null }
 ): Promise<TraderRecord & { created: boolean }> {
+  // As holdTrader.
+  await rows(
+    trx,
+    'select from traders where partner_id = :partnerId and external_id = :externalId for key share nowait',
+    trader
+  )
   const [row] = await rows<TraderRecord & { created: boolean }>(
     trx,
     `insert into traders (id, partner_id, external_id, email, name)
@@ -117,6 +131,7 @@ export async function loginHolds(
   trx: Db,
   { trader: { traderId }, passwordHash }: Pick<StoredLogin, 'trader' | 'passwordHash'>
 ): Promise<boolean> {
+  await holdTrader(trx, traderId)
   const found = await rows(
     trx,
     'select from traders where id = :traderId and password_hash = :passwordHash and disabled_at is null for share',

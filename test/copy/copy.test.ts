@@ -4,8 +4,10 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { followLeader, listLeaders, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { follow } from '../../db/copy/follows.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
+import type { ApiError } from '../../schemas/errors/errors.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
@@ -207,17 +209,27 @@ following(
     const { db, vault } = harness.services
     const other = await makeLeader(partner)
     const follower = await partner.makeTrader()
-    const begin = async (traderId: string, leaderId: string) => {
-      const erasing = await db.transaction()
-      await eraseTrader(erasing, vault, traderId)
-      const followed = partner.call(followLeader, {
-        body: { traderExternalId: follower.traderExternalId, leaderId }
-      })
-      await untilLockWaits(db, { text: 'insert into follows' }).finally(() => erasing.commit())
-      return (await followed).body.error
+    const { id: accountRowId } = await db('broker_accounts').where({ trader_id: follower.traderId }).first('id')
+    const { traderId, traderExternalId, accountId } = follower
+    const terms = { partnerId: partner.partnerId, traderId, traderExternalId, accountRowId, accountId }
+    const rest = {
+      riskPct: 100,
+      maxDrawdownPct: 20,
+      mirrorCloses: true,
+      accountMode: 'DEMO',
+      currency: 'USD',
+      balance: '100'
     }
-    assert.is(await begin(other.traderId, other.traderId), 'LEADER_NOT_FOUND')
-    assert.is(await begin(follower.traderId, leader.traderId), 'TRADER_NOT_FOUND')
+    const begin = async (erased: string, leaderId: string) => {
+      const during = await db.transaction(async trx => {
+        await eraseTrader(trx, vault, erased)
+        return partner.call(followLeader, { body: { traderExternalId, leaderId } })
+      })
+      const after = await follow(db, { ...terms, ...rest, leaderId }).catch((error: ApiError) => error.code)
+      return [during.body.error, after]
+    }
+    assert.equal(await begin(other.traderId, other.traderId), ['UNAVAILABLE', 'LEADER_NOT_FOUND'])
+    assert.equal(await begin(follower.traderId, leader.traderId), ['UNAVAILABLE', 'TRADER_NOT_FOUND'])
     assert.equal(await db('follows').where({ trader_id: follower.traderId }), [])
   }
 )
@@ -237,7 +249,7 @@ following('holds a trader to the bound of its follows, also where several begin 
     { partnerId: partner.partnerId, account, ...follower }
   )
   const holding = await db.transaction()
-  await holding('traders').where({ id: follower.traderId }).forUpdate().first('id')
+  await holding('traders').where({ id: follower.traderId }).forNoKeyUpdate().first('id')
   const begun = [leader, other].map(({ traderId: leaderId }) =>
     partner.call(followLeader, { body: { traderExternalId: follower.traderExternalId, leaderId } })
   )

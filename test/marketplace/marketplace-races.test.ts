@@ -8,10 +8,12 @@ import { createCreatorBot, publishBot, retireBot } from '../../api/marketplace/c
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
+import { holdParty } from '../../db/partners/party.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { bounds } from '../../db/platform/bounds.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
+import type { ApiError } from '../../schemas/errors/errors.ts'
 import { call, closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
 import { draft, earn, fund, makeBot, makeDraft } from '../support/marketplace-makers.ts'
@@ -37,18 +39,22 @@ races('store nothing for a trader who is being erased', async () => {
   const { traderId, as } = await makeActor(partner)
   const draftId = await makeDraft(partner, { monthlyPriceUsd: 5 }, as.headers)
   const { body: shared } = await partner.call(createCommunityBot, { body: { name: 'Shared' } })
-  const erasing = await db.transaction()
-  await eraseTrader(erasing, vault, traderId)
-  const calls = Promise.all([
-    partner.call(subscribeToBot, { ...of(botId), ...as }),
-    partner.call(publishBot, { ...of(draftId), ...as }),
-    partner.call(likeCommunityBot, { ...of(shared.botId), ...as })
-  ])
-  await untilLockWaits(db, { count: 3, work: calls }).finally(() => erasing.commit())
+  const calls = await db.transaction(async trx => {
+    await eraseTrader(trx, vault, traderId)
+    return Promise.all([
+      partner.call(subscribeToBot, { ...of(botId), ...as }),
+      partner.call(publishBot, { ...of(draftId), ...as }),
+      partner.call(likeCommunityBot, { ...of(shared.botId), ...as })
+    ])
+  })
   assert.equal(
-    (await calls).map(({ status }) => status),
-    [401, 401, 401]
+    calls.map(({ status }) => status),
+    [503, 503, 503]
   )
+  // One whose session was looked up before.
+  const { partnerId } = partner
+  const held = holdParty(db, { partnerId, partyId: traderId })
+  assert.is(await held.catch((error: ApiError) => error.code), 'UNAUTHENTICATED')
   assert.equal(await db('marketplace_subscriptions').where({ party_id: traderId }), [])
   assert.is((await db('marketplace_bots').where({ id: draftId }).first()).status, 'DRAFT')
   assert.is((await db('community_bots').where({ id: shared.botId }).first()).likes, 0)

@@ -8,6 +8,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
 import {
+  deleteMessage,
   getCommunityProfile,
   listMessages,
   postMessage,
@@ -17,6 +18,7 @@ import { createStreamTicket } from '../../api/events/stream/tickets.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { listOrders } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { changePassword, disableTrader, endSessions, resetPassword } from '../../api/traders/credentials.ts'
 import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
@@ -26,8 +28,8 @@ import { hashPassword } from '../../db/platform/passwords.ts'
 import { unsealToken } from '../../db/traders/accounts.ts'
 import { insertReset } from '../../db/traders/credentials.ts'
 import { personalData, withoutTraders } from '../../db/traders/personal-data.ts'
-import { closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
-import { untilLockWaits } from '../support/lock-waits.ts'
+import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
+import { countLockWaits, untilLockWaits } from '../support/lock-waits.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -323,27 +325,46 @@ erasing('leaves no name in an order that another transaction changes meanwhile',
   assert.equal(await tablesWith(anna.word), [])
 })
 
-erasing('has nothing stored for the trader by requests that come while it runs', async () => {
+erasing('refuses what would be stored for the trader meanwhile, and keeps no other request waiting', async () => {
   const anna = await makePerson()
   const { word, as } = anna
-  // Records of trades come after posts and profile.
+  const fan = await makePerson()
+  const [{ id: botId }] = await db('community_bots').where({ party_id: fan.traderId }).select('id')
+  await partner.call(likeCommunityBot, { ...as, params: { id: botId } })
+  const [{ id: messageId }] = await db('community_messages').where({ party_id: anna.traderId }).select('id')
   const holding = await db.transaction()
   await holding('trade_records').where({ trader_external_id: anna.traderExternalId }).update({ symbol: 'R_10' })
   const erased = erase(anna.traderId)
   await untilLockWaits(db, { text: 'update trade_records set' })
-  const posts = [
+  const { accountId, traderExternalId, traderId, email } = anna
+  const account = { accountId, token: `sim-${word}`, accountMode: 'DEMO', currency: 'USD' }
+  const writes = [
     partner.call(postMessage, { ...as, body: { content: `I am ${word} still` } }),
     partner.call(updateCommunityProfile, { ...as, body: { displayName: word, isPublic: true } }),
-    partner.call(createCommunityBot, { ...as, body: { name: `Last bot of ${word}`, config: {} } })
+    partner.call(createCommunityBot, { ...as, body: { name: `Last bot of ${word}`, config: {} } }),
+    partner.call(activateAccount, { body: { traderExternalId, accountId } }),
+    partner.call(exchangeTokens, { body: { traderExternalId, accounts: [account] } }),
+    partner.call(logInTrader, { body: { email, password } }),
+    partner.call(changePassword, { ...as, body: { currentPassword: password, newPassword: 'the second password' } }),
+    partner.call(resetPassword, { body: { email } }),
+    partner.call(disableTrader, { params: { traderId } })
   ]
-  const { accountId, traderExternalId } = anna
-  const activated = partner.call(activateAccount, { body: { traderExternalId, accountId } })
-  await untilLockWaits(db, { text: 'for key share' })
-  await untilLockWaits(db, { text: 'update "traders" set "active_account_id"' }).finally(() => holding.commit())
+  const others = [
+    partner.call(likeCommunityBot, { params: { id: botId } }),
+    partner.call(deleteMessage, { params: { id: messageId } }),
+    partner.call(endSessions, { body: { traderId } })
+  ]
+  // Each ends while the erasure goes on; one that waited for it would be refused only after the limit of waits for locks.
+  const ended = Promise.all([...writes, ...others])
+  await Promise.race([ended, until('a wait for the erasure', async () => (await countLockWaits(db)) > 1)])
+  const waits = await countLockWaits(db)
+  await holding.commit()
+  assert.is(waits, 1, 'the erasure alone waits')
+  for (const { body, headers } of await Promise.all(writes))
+    assert.equal([body.error, headers.get('retry-after')], ['UNAVAILABLE', '1'])
+  for (const { status } of await Promise.all(others)) assert.is(status, 200)
   const { exitCode, stderr } = await erased
   assert.is(exitCode, 0, stderr)
-  for (const { status } of await Promise.all(posts)) assert.is(status, 401)
-  assert.is((await activated).body.error, 'TRADER_NOT_FOUND')
   assert.is((await db('traders').where({ id: anna.traderId }).first()).active_account_id, null)
   assert.equal(await tablesWith(word), [])
 })

@@ -16,13 +16,13 @@ import { listPartnerSessions } from '../../db/partners/sessions.ts'
 import { newToken } from '../../db/platform/crypto.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import type { Db } from '../../db/postgres/connection.ts'
-import { replacePassword, setDisabled } from '../../db/traders/credentials.ts'
+import { insertReset, replacePassword, setDisabled } from '../../db/traders/credentials.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
 
 const harness = await openHarness()
-const { db } = harness.services
+const { db, pepper, vault } = harness.services
 const partner = await harness.makePartner()
 const old = 'the first password'
 const fresh = 'the second password'
@@ -47,7 +47,7 @@ async function outrun<T>(
   change: (trx: Db) => Promise<unknown>
 ): Promise<T> {
   const { attempted } = await db.transaction(async trx => {
-    await trx('traders').where({ id: traderId }).forUpdate().first('id')
+    await trx('traders').where({ id: traderId }).forNoKeyUpdate().first('id')
     const attempted = attempt()
     await untilLockWaits(db)
     await change(trx)
@@ -167,12 +167,13 @@ resetting('waits for a change of the password at the same time, which voids it',
 
 resetting('is not begun for a trader who is being erased', async () => {
   const { email, traderId } = await makeSignup()
-  const { status } = await outrun(
-    traderId,
-    () => partner.call(resetPassword, { body: { email } }),
-    trx => eraseTrader(trx, harness.services.vault, traderId)
-  )
-  assert.equal([status, await db('password_resets').where({ trader_id: traderId })], [404, []])
+  const status = await db.transaction(async trx => {
+    await eraseTrader(trx, vault, traderId)
+    return (await partner.call(resetPassword, { body: { email } })).status
+  })
+  // One that was looked up before.
+  const reset = await insertReset(db, pepper, traderId)
+  assert.equal([status, reset, await db('password_resets').where({ trader_id: traderId })], [503, undefined, []])
 })
 
 ending('ends all sessions of the trader named, or of the session that comes along', async () => {
@@ -188,7 +189,7 @@ ending('ends all sessions of the trader named, or of the session that comes alon
 ending('logs a trader out who is being erased', async () => {
   const { traderId, sessions } = await makeSignup()
   const erasing = await db.transaction()
-  await eraseTrader(erasing, harness.services.vault, traderId)
+  await eraseTrader(erasing, vault, traderId)
   const left = partner.call(logOutTrader, withSession(sessions[0]))
   await untilLockWaits(db, { work: left }).finally(() => erasing.commit())
   assert.equal((await left).body, { loggedOut: true })
