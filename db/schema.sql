@@ -661,6 +661,7 @@ CREATE TRIGGER append_only BEFORE DELETE OR UPDATE ON ledger_entries FOR EACH RO
 CREATE TRIGGER apply BEFORE INSERT ON ledger_entries FOR EACH ROW EXECUTE FUNCTION ledger_apply_entry();
 CREATE TRIGGER balanced AFTER INSERT ON ledger_entries REFERENCING NEW TABLE AS fresh FOR EACH STATEMENT EXECUTE FUNCTION ledger_check_entries();
 CREATE TRIGGER earnings_entry AFTER INSERT ON ledger_entries FOR EACH ROW WHEN (starts_with(new.account_id, 'earnings:'::text)) EXECUTE FUNCTION earnings_entry();
+CREATE TRIGGER fee_entry AFTER INSERT ON ledger_entries FOR EACH ROW WHEN ((new.account_id = ANY (ARRAY['fees'::text, 'test_fees'::text]))) EXECUTE FUNCTION fee_entry();
 CREATE TRIGGER not_truncated BEFORE TRUNCATE ON ledger_entries FOR EACH STATEMENT EXECUTE FUNCTION ledger_refuse();
 
 create table ledger_transfers (
@@ -1865,6 +1866,16 @@ CREATE OR REPLACE FUNCTION external_id_of(trader_id text)
 AS $function$
       select external_id from traders where id = trader_id
     $function$;
+CREATE OR REPLACE FUNCTION fee_entry()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      insert into earnings_entries (account_id, created_at, version, kind, gross, net)
+      select 'earnings:' || b.partner_id, t.created_at, -e.version, t.kind, case when t.kind = 'refund' then -t.amount::numeric else t.amount::numeric end, 0 from (select new.*) e join ledger_transfers t on t.id = e.transfer_id and t.amount::numeric = abs(e.amount::numeric) and t.kind in ('sale', 'subscription', 'refund')
+          join marketplace_bots b on b.id = t.details->>'botId';
+      return null;
+    end $function$;
 CREATE OR REPLACE FUNCTION follow_events()
  RETURNS trigger
  LANGUAGE plpgsql

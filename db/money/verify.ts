@@ -44,6 +44,7 @@ const guards: [string, string][] = [
   ['ledger_entries', 'apply'],
   ['ledger_entries', 'balanced'],
   ['ledger_entries', 'earnings_entry'],
+  ['ledger_entries', 'fee_entry'],
   ['ledger_accounts', 'not_deleted'],
   ['ledger_accounts', 'not_truncated'],
   ['ledger_accounts', 'changed_by_entries_only'],

@@ -87,7 +87,8 @@ export const migrations: readonly string[] = [
   '0130_disabled_traders',
   '0131_archived_closed_page',
   '0135_totals_by_days',
-  '0144_follows_active_since'
+  '0144_follows_active_since',
+  '0148_earnings_of_nothing'
 ]
 
 /** The encoding that the database needs. */

@@ -2,8 +2,12 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readMarketplace } from '../../db/analytics/marketplace.ts'
+import { refundPurchase } from '../../db/marketplace/refunds.ts'
+import { purchaseBot, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { up as makeEarningsEntries } from '../../db/migrations/0120_earnings_entries.ts'
+import { up as makeFeeEntries } from '../../db/migrations/0148_earnings_of_nothing.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
+import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { rowsRead } from '../support/rows-read.ts'
 
 const SALES = 1000
@@ -74,6 +78,32 @@ earnings('have the same rows of before the migration as those made since', async
   )
   await makeEarningsEntries(db)
   assert.equal(await list(), made)
+})
+
+earnings('count a sale, a month and a refund of which the platform keeps all', async () => {
+  const [creator, buyer] = [await harness.makePartner(), await harness.makePartner()]
+  await fund(harness, buyer, '100')
+  const party = { partnerId: buyer.partnerId, partyId: buyer.partnerId, test: false }
+  const [whole, cent] = [
+    await makeBot(creator, { oneTimePriceUsd: 10, monthlyPriceUsd: 3 }),
+    await makeBot(creator, { oneTimePriceUsd: 0.01 })
+  ]
+  const { id } = await db.transaction(trx => purchaseBot(trx, party, { botId: whole, feePct: '100' }))
+  await db.transaction(trx => purchaseBot(trx, party, { botId: cent, feePct: '50' }))
+  await db.transaction(trx => subscribeToBot(trx, party, { botId: whole, feePct: '100' }))
+  const read = async () => {
+    const { data } = await readMarketplace(db, { ...windowOf(1), partnerId: creator.partnerId })
+    return [...total(data), data.reduce((sum, { subscriptions }) => sum + subscriptions, 0)]
+  }
+  assert.equal(await read(), [2, 0, 13.01, 13.01, 0, 1])
+  await db.transaction(trx => refundPurchase(trx, id, { reason: 'a test' }))
+  assert.equal(await read(), [2, 1, 3.01, 3.01, 0, 1])
+  // As those made before the migration.
+  await db.raw('drop trigger fee_entry on ledger_entries; drop function fee_entry')
+  await db.raw(`alter table earnings_entries disable trigger append_only; delete from earnings_entries where net = 0;
+    alter table earnings_entries enable trigger append_only`)
+  await makeFeeEntries(db)
+  assert.equal(await read(), [2, 1, 3.01, 3.01, 0, 1])
 })
 
 earnings.after(closeAll)
