@@ -4,8 +4,8 @@ import {
   cancelSubscription as cancel,
   findPurchase,
   hasSubscription,
-  listPurchases,
-  listSubscriptions,
+  pageOfPurchases,
+  pageOfSubscriptions,
   presentPurchase,
   presentSubscription,
   purchaseBot as purchase,
@@ -13,13 +13,19 @@ import {
 } from '../../db/marketplace/sales.ts'
 import { requireRoomUnless } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
-import { Purchase, PurchaseList, Sale, Subscription, SubscriptionList } from '../../schemas/marketplace/sales.ts'
+import {
+  OwnedQuery,
+  Purchase,
+  PurchaseList,
+  Sale,
+  Subscription,
+  SubscriptionList
+} from '../../schemas/marketplace/sales.ts'
 import type { Operation } from '../operation.ts'
 import { partyOf } from '../party.ts'
 import { type IdParams, idParams } from './listings.ts'
 
-// What a party has comes in one piece, and not without a bound.
-const LIST_AT_MOST = 1000
+const PAGE = 1000
 
 function saleOf({ params, body }: { params: IdParams; body: Sale }) {
   const { expectedPriceUsd: expected } = body
@@ -73,8 +79,8 @@ export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
   async handle(request, { db, config }) {
     const sale = { ...saleOf(request), feePct: config.marketplaceFeePct }
     const party = partyOf(request)
-    const { partyId } = party
-    await requireRoomUnless(db, 'subscriptions', partyId, () => hasSubscription(db, partyId, sale.botId))
+    const { partnerId, partyId } = party
+    await requireRoomUnless(db, 'partnerSubscriptions', partnerId, () => hasSubscription(db, partyId, sale.botId))
     return presentSubscription(await db.transaction(trx => subscribe(trx, party, sale)))
   }
 }
@@ -100,38 +106,42 @@ export const cancelSubscription: Operation<{ params: IdParams }> = {
   }
 }
 
-export const listMyPurchases: Operation<object> = {
+export const listMyPurchases: Operation<{ query: OwnedQuery }> = {
   name: 'listMyPurchases',
   method: 'GET',
   path: '/v1/marketplace/my/purchases',
   tag: 'Marketplace',
   summary: 'Purchases of the acting party',
-  description: `Refunded purchases too, newest first, at most ${LIST_AT_MOST}.`,
+  description: `Refunded purchases too, newest first, ${PAGE} a page.`,
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',
+  query: OwnedQuery,
   response: PurchaseList,
   errors: [],
   async handle(request, { db }) {
-    const { partyId } = partyOf(request)
-    return { data: (await listPurchases(db, { partyId, limit: LIST_AT_MOST })).map(presentPurchase) }
+    const { cursor } = request.query
+    const { purchases, nextCursor } = await pageOfPurchases(db, partyOf(request), { limit: PAGE, cursor })
+    return { data: purchases.map(presentPurchase), nextCursor }
   }
 }
 
-export const listMySubscriptions: Operation<object> = {
+export const listMySubscriptions: Operation<{ query: OwnedQuery }> = {
   name: 'listMySubscriptions',
   method: 'GET',
   path: '/v1/marketplace/my/subscriptions',
   tag: 'Marketplace',
   summary: 'Subscriptions of the acting party',
-  description: `Canceled subscriptions too, newest first, at most ${LIST_AT_MOST}: of more, all that run and the newest of the others.`,
+  description: `Canceled subscriptions too, newest first, ${PAGE} a page; of more, those that run are on the pages before canceled ones.`,
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',
+  query: OwnedQuery,
   response: SubscriptionList,
   errors: [],
   async handle(request, { db }) {
-    const { partyId } = partyOf(request)
-    return { data: (await listSubscriptions(db, partyId, LIST_AT_MOST)).map(presentSubscription) }
+    const { cursor } = request.query
+    const { subscriptions, nextCursor } = await pageOfSubscriptions(db, partyOf(request), { limit: PAGE, cursor })
+    return { data: subscriptions.map(presentSubscription), nextCursor }
   }
 }

@@ -6,7 +6,9 @@ import { isLess, negated, shown, splitSale } from '../../schemas/fields/money.ts
 import type { PurchaseStatus, SubscriptionStatus } from '../../schemas/marketplace/sales.ts'
 import { endOfPeriod } from '../money/billing.ts'
 import { accounts, outsideOf, type TransferEntry, transfer } from '../money/ledger.ts'
-import { holdParty } from '../partners/party.ts'
+import { holdParty, type Party } from '../partners/party.ts'
+import { requireWithin } from '../platform/bounds.ts'
+import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import type { BotRow } from './bot-rows.ts'
@@ -155,7 +157,7 @@ export async function hasSubscription(db: Db, partyId: string, botId: string): P
 /**
  * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
  * taken back unless the bot is retired, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
- * PRICE_CHANGED, WALLET_INSUFFICIENT, or UNAUTHENTICATED for a trader who may no longer act.
+ * PRICE_CHANGED, WALLET_INSUFFICIENT, LIMIT_REACHED, or UNAUTHENTICATED for a trader who may no longer act.
  */
 export async function subscribeToBot(
   trx: Db,
@@ -165,6 +167,9 @@ export async function subscribeToBot(
   const { partnerId, partyId } = party
   // What an erased trader subscribed to would be charged every month, and nobody could cancel it.
   await holdParty(trx, party)
+  // Subscriptions of one party are made one after another, so that they can be counted.
+  const own = partyId === partnerId ? 'partners' : 'traders'
+  await rows(trx, `select id from ${own} where id = :partyId for no key update`, { partyId })
   const found = await lockBot(trx, botId)
   // The subscription to a retired bot still ends.
   const [kept] = await rows<SubscriptionRow>(
@@ -187,6 +192,7 @@ export async function subscribeToBot(
      returning *`,
     { id: newId('subscription'), botId, partnerId, partyId, price, now, end }
   )) as [SubscriptionRow]
+  await requireWithin(trx, 'subscriptions', partyId)
   const { entries, netUsd } = saleEntries({ buyer: partnerId, bot, price, feePct })
   await rows(
     trx,
@@ -232,10 +238,10 @@ export async function cancelSubscription(trx: Db, subscriptionId: string, partyI
   return subscription
 }
 
-/** Newest first, at most `limit`; of one party, of one partner with all its traders, or of everybody on the live side. */
+/** Newest first, at most `limit`; of one partner with all its traders, or of everybody on the live side. */
 export async function listPurchases(
   db: Db,
-  { limit, ...whose }: { partyId?: string; partnerId?: string; limit: number }
+  { limit, ...whose }: { partnerId?: string; limit: number }
 ): Promise<PurchaseRow[]> {
   const query = db('marketplace_purchases')
     .orderBy([
@@ -243,22 +249,73 @@ export async function listPurchases(
       { column: 'id', order: 'desc' }
     ])
     .limit(limit)
-  if (whose.partyId) query.where({ party_id: whose.partyId })
   if (whose.partnerId) query.where({ partner_id: whose.partnerId })
-  if (!whose.partyId && !whose.partnerId)
-    query.whereRaw('partner_id not in (select id from partners where test_of is not null)')
+  if (!whose.partnerId) query.whereRaw('partner_id not in (select id from partners where test_of is not null)')
   return query as Promise<PurchaseRow[]>
 }
 
-/** The party's subscriptions, newest first, at most `limit`: those that run, which only their ids can cancel, before canceled ones. */
-export async function listSubscriptions(db: Db, partyId: string, limit: number): Promise<SubscriptionRow[]> {
-  return rows<SubscriptionRow>(
+interface PageRequest {
+  limit: number
+  cursor?: string | undefined
+}
+
+/** A page of the party's purchases, newest first. Throws VALIDATION_FAILED for a cursor of another list. */
+export async function pageOfPurchases(
+  db: Db,
+  { partnerId, partyId }: Party,
+  { limit, cursor }: PageRequest
+): Promise<{ purchases: PurchaseRow[]; nextCursor: string | null }> {
+  const list: MarkedList = { name: 'purchases', partnerId, filters: { partyId } }
+  const [after] = placeIn(list, cursor, 1)
+  const found = await rows<PurchaseRow>(
     db,
-    `select * from (select * from marketplace_subscriptions where party_id = :partyId
-                     order by status = 'CANCELED', created_at desc, id desc limit :limit) listed
-      order by created_at desc, id desc`,
-    { partyId, limit }
+    `select * from marketplace_purchases where party_id = :partyId
+        and (:after::text is null or (purchased_at, id) < (select a.purchased_at, a.id from marketplace_purchases a where a.id = :after))
+      order by purchased_at desc, id desc limit :limit + 1`,
+    { partyId, after: after ?? null, limit }
   )
+  const purchases = found.slice(0, limit)
+  const last = found.length > limit ? purchases.at(-1) : undefined
+  return { purchases, nextCursor: last ? writeListCursor(list, [last.id]) : null }
+}
+
+/**
+ * A page of the party's subscriptions: those that run, which only their ids can cancel, are on the pages before canceled ones; each page is
+ * in order of age, newest first. Throws VALIDATION_FAILED for a cursor of another list.
+ */
+export async function pageOfSubscriptions(
+  db: Db,
+  { partnerId, partyId }: Party,
+  { limit, cursor }: PageRequest
+): Promise<{ subscriptions: SubscriptionRow[]; nextCursor: string | null }> {
+  const list: MarkedList = { name: 'subscriptions', partnerId, filters: { partyId } }
+  // Whether the last one of the page before was canceled then: it may be canceled by now, while others still run.
+  const [after, canceled] = placeIn(list, cursor, 2)
+  const found = await rows<SubscriptionRow>(
+    db,
+    `select * from marketplace_subscriptions where party_id = :partyId
+        and (:after::text is null or (status = 'CANCELED') > :canceled::boolean
+             or ((status = 'CANCELED') = :canceled::boolean
+                 and (created_at, id) < (select a.created_at, a.id from marketplace_subscriptions a where a.id = :after)))
+      order by status = 'CANCELED', created_at desc, id desc limit :limit + 1`,
+    { partyId, after: after ?? null, canceled: canceled === 1, limit }
+  )
+  const page = found.slice(0, limit)
+  const last = found.length > limit ? page.at(-1) : undefined
+  const byAge = (one: SubscriptionRow, other: SubscriptionRow) =>
+    other.created_at.getTime() - one.created_at.getTime() || (one.id < other.id ? 1 : -1)
+  return {
+    subscriptions: page.toSorted(byAge),
+    nextCursor: last ? writeListCursor(list, [last.id, last.status === 'CANCELED' ? 1 : 0]) : null
+  }
+}
+
+/** The parts of a cursor's place; none without a cursor. */
+function placeIn(list: MarkedList, cursor: string | undefined, length: number): unknown[] {
+  if (cursor === undefined) return []
+  const place = readListCursor(list, cursor, length)
+  if (typeof place?.[0] !== 'string') throw foreignCursor()
+  return place
 }
 
 /** A purchase as its buyer and the operator see it. */

@@ -62,6 +62,11 @@ export const bounds = {
     records: 5000,
     sql: counting('marketplace_subscriptions', 'party_id = :owner')
   },
+  partnerSubscriptions: {
+    what: 'subscriptions of a partner and its traders that run',
+    records: 100_000,
+    sql: counting('marketplace_subscriptions', `partner_id = :owner and status <> 'CANCELED'`)
+  },
   payouts: {
     what: 'payouts of a partner that are not decided',
     records: 100,

@@ -124,8 +124,9 @@ export async function findLogin(
 }
 
 /**
- * Whether a login is still as it was read: the same password, and not disabled. Until `trx` ends it stays so. A password takes
- * long to compare, and what replaces it meanwhile, or disables the trader, must not be outrun by a login that began before.
+ * Whether a login is still as it was read: the same password, and not disabled. Until `trx` ends it stays so, and no other login of the
+ * trader comes as far, so that its sessions can be counted. A password takes long to compare, and what replaces it meanwhile, or
+ * disables the trader, must not be outrun by a login that began before.
  */
 export async function loginHolds(
   trx: Db,
@@ -134,7 +135,7 @@ export async function loginHolds(
   await holdTrader(trx, traderId)
   const found = await rows(
     trx,
-    'select from traders where id = :traderId and password_hash = :passwordHash and disabled_at is null for share',
+    'select from traders where id = :traderId and password_hash = :passwordHash and disabled_at is null for no key update',
     { traderId, passwordHash }
   )
   return found.length > 0

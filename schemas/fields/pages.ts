@@ -1,4 +1,5 @@
-// Lists that are read by page number, and lists that come whole.
+// Lists that are read by page number or by cursor, and lists that come whole.
+import { nextCursor } from './fields.ts'
 
 export const page = {
   type: 'integer',
@@ -40,6 +41,16 @@ export function pageOf<Item extends object>(item: Item) {
       limit: { type: 'integer', minimum: 1, description: 'Entries a page.', examples: [20] },
       total: { type: 'integer', minimum: 0, description: 'Entries on all pages.', examples: [137] }
     }
+  } as const
+}
+
+/** A page of a list, and where the next one begins. */
+export function cursorListOf<Item extends object>(item: Item) {
+  return {
+    type: 'object',
+    additionalProperties: false,
+    required: ['data', 'nextCursor'],
+    properties: { data: { type: 'array', items: item, description: 'The entries, newest first.' }, nextCursor }
   } as const
 }
 

@@ -1,7 +1,7 @@
 // What is sold in the marketplace: purchases, for ever, and subscriptions, by the month.
 import type { FromSchema } from 'json-schema-to-ts'
-import { idField, timestamp } from '../fields/fields.ts'
-import { listOf } from '../fields/pages.ts'
+import { cursor, idField, timestamp } from '../fields/fields.ts'
+import { cursorListOf } from '../fields/pages.ts'
 import { MAX_PRICE_USD } from './creator.ts'
 import { botId, lines, orNull } from './marketplace.ts'
 
@@ -27,7 +27,7 @@ export const Purchase = {
 } as const
 export type PurchaseStatus = 'COMPLETED' | 'REFUNDED'
 
-export const PurchaseList = listOf(Purchase)
+export const PurchaseList = cursorListOf(Purchase)
 
 export const Subscription = {
   type: 'object',
@@ -65,7 +65,11 @@ export const Subscription = {
 } as const
 export type SubscriptionStatus = 'ACTIVE' | 'PAST_DUE' | 'CANCELED'
 
-export const SubscriptionList = listOf(Subscription)
+export const SubscriptionList = cursorListOf(Subscription)
+
+/** Query of the lists of what a party has. */
+export const OwnedQuery = { type: 'object', properties: { cursor } } as const
+export type OwnedQuery = FromSchema<typeof OwnedQuery>
 
 /** Body of a purchase and of a subscription; without it the price is whatever it is. */
 export const Sale = {

@@ -328,6 +328,21 @@ mine('shows no party what others bought', async () => {
   assert.is((await buyer.call(listMyPurchases)).body.data[0].botId, botId)
 })
 
+mine('comes in pages, newest first', async () => {
+  const { buyer, botId } = await market(0, '0')
+  const { purchaseId } = (await buyer.call(purchaseBot, of(botId))).body
+  await db.raw(
+    `insert into marketplace_purchases (id, bot_id, partner_id, party_id, price, fee, status, purchased_at, refunded_at, refund_reason)
+     select 'pur_' || lpad(g::text, 26, '0'), bot_id, partner_id, party_id, 0, 0, 'REFUNDED', purchased_at + (g / 2) * interval '1 s', now(), 'a test'
+       from marketplace_purchases, generate_series(2, 1001) g where id = ?`,
+    [purchaseId]
+  )
+  const first = (await buyer.call(listMyPurchases)).body
+  const last = (await buyer.call(listMyPurchases, { query: { cursor: first.nextCursor } })).body
+  const ids = [...first.data, ...last.data].map((each: { purchaseId: string }) => each.purchaseId)
+  assert.equal([first.data.length, new Set(ids).size, ids.at(-1), last.nextCursor], [1000, 1001, purchaseId, null])
+})
+
 mine('always adds up: all balances of the books sum to zero', async () => {
   const { rows } = (await db.raw('select sum(balance)::text as total from ledger_accounts')) as {
     rows: [{ total: string }]

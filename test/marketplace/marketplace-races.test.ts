@@ -159,6 +159,28 @@ races('hold a creator to the bound of its undecided payouts', async () => {
   assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
 })
 
+races('hold a party to the bound of its subscriptions', async () => {
+  const [partner, seller] = [await harness.makePartner(), await harness.makePartner()]
+  const { partnerId } = partner
+  const { traderId, as } = await makeActor(partner)
+  const bots = [await makeBot(seller, { monthlyPriceUsd: 0 }), await makeBot(seller, { monthlyPriceUsd: 0 })]
+  for (const { partyId, table, headers } of [
+    { partyId: partnerId, table: 'partners', headers: {} },
+    { partyId: traderId, table: 'traders', headers: as.headers }
+  ]) {
+    await db.raw(
+      `insert into marketplace_subscriptions (id, bot_id, partner_id, party_id, price, status, canceled_at, current_period_end)
+       select 'sub_' || :partyId::text || n, :botId, :partnerId, :partyId, 0, 'CANCELED', now(), now() from generate_series(1, :made::int) n`,
+      { partnerId, partyId, botId: bots[0], made: bounds.subscriptions.records - 1 }
+    )
+    const holding = await db.transaction()
+    await holding(table).where({ id: partyId }).forNoKeyUpdate().first('id')
+    const calls = Promise.all(bots.map(id => partner.call(subscribeToBot, { ...of(id as string), headers })))
+    await untilLockWaits(db, { count: 2, work: calls }).finally(() => holding.commit())
+    assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
+  }
+})
+
 races('hold a partner to the bound of the keys that it ever made', async () => {
   const { partnerId, makeSession } = await harness.makePartner()
   const { cookie } = await makeSession()

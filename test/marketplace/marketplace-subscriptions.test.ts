@@ -358,6 +358,40 @@ canceling(
   }
 )
 
+canceling('needs an id of a list that comes in pages, which miss none that is canceled in between', async () => {
+  const { creator, buyer, botId } = await market(0, '0')
+  const { partnerId } = buyer
+  // 1002 that run, each of a bot of its own, and as many canceled ones.
+  await db.raw(
+    `with copied as (
+       insert into marketplace_bots (id, partner_id, party_id, name, description, category, risk_level, strategy_type, supported_assets, screenshots,
+              version, code)
+       select 'bot_' || lpad(g::text, 26, '0'), partner_id, party_id, name, description, category, risk_level, strategy_type, supported_assets,
+              screenshots, version, code
+         from marketplace_bots, generate_series(1, 1002) g where id = :botId returning id)
+     insert into marketplace_subscriptions (id, bot_id, partner_id, party_id, price, status, canceled_at, current_period_end, created_at)
+     select (case status when 'ACTIVE' then 'sub_r' else 'sub_c' end) || right(copied.id, 25), copied.id, :partnerId, :partnerId, 0, status,
+            case status when 'CANCELED' then now() end, now() + interval '1 day', now() + right(copied.id, 25)::int * interval '1 ms'
+       from copied cross join (values ('ACTIVE'), ('CANCELED')) as s (status)`,
+    { botId, partnerId }
+  )
+  const first = (await buyer.call(listMySubscriptions)).body
+  assert.equal(new Set(first.data.map(({ status }: { status: string }) => status)), new Set(['ACTIVE']))
+  // The last of the page, after which the next one begins.
+  await db('marketplace_subscriptions')
+    .where({ id: first.data.at(-1).subscriptionId })
+    .update({ status: 'CANCELED', canceled_at: new Date() })
+  const found = new Set<string>(first.data.map(({ subscriptionId }: { subscriptionId: string }) => subscriptionId))
+  for (let { nextCursor: cursor } = first; cursor !== null; ) {
+    const { data, nextCursor } = (await buyer.call(listMySubscriptions, { query: { cursor } })).body
+    for (const { subscriptionId } of data) found.add(subscriptionId)
+    cursor = nextCursor
+  }
+  assert.is(found.size, 2004)
+  const foreign = await creator.call(listMySubscriptions, { query: { cursor: first.nextCursor } })
+  assert.equal([foreign.status, foreign.body.details[0].path], [400, '/query/cursor'])
+})
+
 canceling.after(closeAll)
 subscribing.run()
 renewing.run()

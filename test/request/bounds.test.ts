@@ -288,14 +288,16 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
     ['creatorBots', createCreatorBot, { body: draft }],
     ['purchases', purchaseBot, { params }],
     ['subscriptions', subscribeToBot, { params }],
+    ['partnerSubscriptions', subscribeToBot, { params }],
     ['payouts', requestPayout, { body: { amountUsd: 1, destinationAddress: 'T'.repeat(34) } }],
     ['idempotencyKeys', postMessage, { body: { content: 'x' }, headers: { 'idempotency-key': trader.traderId } }]
   ]
   assert.equal(new Set(making.map(([kind]) => kind)), new Set(Object.keys(bounds)))
   for (const [kind, row, input] of making) {
     const none = lowered(kind, 0)
-    // One whose traders no process has counted yet.
-    const response = await (kind === 'traders' ? empty : partner).call(row, input).finally(none.restore)
+    // One whose traders and subscriptions no process has counted yet.
+    const counted = kind !== 'traders' && kind !== 'partnerSubscriptions'
+    const response = await (counted ? partner : empty).call(row, input).finally(none.restore)
     assert.equal([row.name, response.body.error, response.body.limit], [row.name, 'LIMIT_REACHED', 0])
   }
 })
@@ -311,6 +313,7 @@ keeping('is returned to a repeat, whatever was made in between', async () => {
     ['trades', collectTrade, { body: record }, 'tradeId'],
     ['purchases', purchaseBot, { params }, 'purchaseId'],
     ['subscriptions', subscribeToBot, { params }, 'subscriptionId'],
+    ['partnerSubscriptions', subscribeToBot, { params }, 'subscriptionId'],
     ['traders', exchangeTokens, { body: { traderExternalId, accounts } }, 'traderId']
   ]
   for (const [kind, row, input, id] of making) {

@@ -12,7 +12,7 @@ import {
   resetPassword
 } from '../../api/traders/credentials.ts'
 import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from '../../api/traders/traders.ts'
-import { listPartnerSessions } from '../../db/partners/sessions.ts'
+import { insertTraderSession, listPartnerSessions } from '../../db/partners/sessions.ts'
 import { newToken } from '../../db/platform/crypto.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -184,6 +184,18 @@ ending('ends all sessions of the trader named, or of the session that comes alon
   assert.equal(own.body, { traderId: two.traderId, sessionsEnded: 2 })
   assert.equal([await isLive(one.sessions[1]), await isLive(two.sessions[1])], [false, false])
   assert.is((await partner.call(endSessions, { body: {} })).body.details[0].path, '/body/traderId')
+})
+
+ending('comes to the oldest of more than 50, also where several begin at once', async () => {
+  const { email, traderId } = await makeSignup()
+  const { partnerId } = partner
+  for (let i = 0; i < 48; i++) await insertTraderSession(db, pepper, { partnerId, traderId, ttlHours: 1 })
+  const holding = await db.transaction()
+  await holding('traders').where({ id: traderId }).forNoKeyUpdate().first('id')
+  const logins = Promise.all([logIn(email, old), logIn(email, old)])
+  await untilLockWaits(db, { count: 2, work: logins }).finally(() => holding.commit())
+  assert.equal(await logins, [200, 200])
+  assert.is((await db('sessions').where({ trader_id: traderId }).whereNull('revoked_at')).length, 50)
 })
 
 ending('logs a trader out who is being erased', async () => {

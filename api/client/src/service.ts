@@ -2002,7 +2002,10 @@ export interface paths {
         /** Purchases of the acting party */
         get: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
+                    cursor?: string;
+                };
                 header?: never;
                 path?: never;
                 cookie?: never;
@@ -2038,7 +2041,10 @@ export interface paths {
         /** Subscriptions of the acting party */
         get: {
             parameters: {
-                query?: never;
+                query?: {
+                    /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
+                    cursor?: string;
+                };
                 header?: never;
                 path?: never;
                 cookie?: never;
@@ -5945,6 +5951,8 @@ export interface components {
         PurchaseList: {
             /** @description The entries, newest first. */
             data: components["schemas"]["Purchase"][];
+            /** @description Pass as cursor for the next page; null on the last one. */
+            nextCursor: string | null;
         };
         /** Reconciliation */
         Reconciliation: {
@@ -6436,6 +6444,8 @@ export interface components {
         SubscriptionList: {
             /** @description The entries, newest first. */
             data: components["schemas"]["Subscription"][];
+            /** @description Pass as cursor for the next page; null on the last one. */
+            nextCursor: string | null;
         };
         /** Template */
         Template: {
