@@ -77,7 +77,7 @@ export async function checkInstallations(db: Db, { redisUrl }: Config): Promise<
   return [fail('redis', found, 'give each a Redis of its own: numbers of databases do not separate channels')]
 }
 
-/** Opens a WebSocket to the broker and closes it again, or requests the health of its REST side; sends nothing else. */
+/** Opens a WebSocket to the broker, sends a ping and closes it, or requests the health of its REST side; sends nothing else. */
 export async function checkBroker({ brokerUrl, brokerNext, brokerDialect }: Config): Promise<Finding[]> {
   const findings = [
     ...(brokerUrl ? [await checkSocket(brokerUrl)] : []),
@@ -93,7 +93,7 @@ async function checkSocket(brokerUrl: string): Promise<Finding> {
   const url = new URL(brokerUrl)
   if (!url.searchParams.has('app_id')) url.searchParams.set('app_id', '1')
   const trouble = await openOnce(url.href)
-  if (trouble === undefined) return ok('broker', `${url.host} accepts connections`)
+  if (trouble === undefined) return ok('broker', `${url.host} accepts connections and responds`)
   return fail('broker', `${url.host} ${trouble}`, 'correct BROKER_URL, or look at the network')
 }
 
@@ -109,17 +109,21 @@ async function checkHealth(base: string): Promise<Finding> {
   }
 }
 
-/** Undefined when the socket opened; otherwise what happened instead. */
+/** Undefined when the socket opened and anything arrived; otherwise what happened instead. */
 function openOnce(url: string): Promise<string | undefined> {
   return new Promise(resolve => {
     const socket = new WebSocket(url, { handshakeTimeout: BROKER_TIMEOUT_MS })
+    const timer = setTimeout(() => done('accepts connections and does not respond'), BROKER_TIMEOUT_MS)
     const done = (trouble?: string) => {
+      clearTimeout(timer)
       socket.removeAllListeners()
       socket.on('error', () => {}) // Closing an opening socket emits another error.
       socket.terminate()
       resolve(trouble)
     }
-    socket.once('open', () => done())
+    socket.once('open', () => socket.send(JSON.stringify({ ping: 1 })))
+    socket.once('message', () => done())
+    socket.once('close', code => done(`closes connections at once (${code})`))
     socket.once('unexpected-response', (_request, { statusCode }) => done(`returned HTTP ${statusCode}`))
     socket.once('error', (error: NodeJS.ErrnoException) => done(`does not respond (${error.code ?? 'no handshake'})`))
   })

@@ -6,6 +6,8 @@ export interface Finding {
   found: string
   /** What to do; null when all is well. */
   advice: string | null
+  /** Dialects of the broker that workers reach, of the check of that. */
+  reached?: string[]
 }
 
 export const ok = (check: string, found: string): Finding => ({ check, status: 'ok', found, advice: null })

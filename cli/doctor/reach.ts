@@ -9,7 +9,7 @@ const UNTRIED = 'not needed by any worker yet'
 
 /** Whether workers reach the broker of this dialect, and none has lost one of any dialect. */
 export const isReached = (findings: Finding[], dialect: string) =>
-  findings.some(({ check, status, found }) => check === REACH && status === 'ok' && found.includes(`${dialect} by `))
+  findings.some(({ reached }) => reached?.includes(dialect))
 
 export async function checkReach(db: Db): Promise<Finding[]> {
   const workers = (await listProcesses(db)).filter(({ alive, kind }) => alive && kind === 'worker')
@@ -35,7 +35,8 @@ export async function checkReach(db: Db): Promise<Finding[]> {
       )
     )
   if (lost.length + missing.length > 0) return [...lost, ...missing]
-  return [ok(REACH, [...configured].map(dialect => wordsOf(dialect, reports)).join('; '))]
+  const reached = new Set(reports.filter(({ state }) => state === 'REACHED').map(({ dialect }) => dialect))
+  return [{ ...ok(REACH, [...configured].map(dialect => wordsOf(dialect, reports)).join('; ')), reached: [...reached] }]
 }
 
 function wordsOf(dialect: string, reports: BrokerReach[]): string {

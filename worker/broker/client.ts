@@ -146,8 +146,8 @@ class BrokerClient implements Broker {
   }
 
   unreachable(): Unreachable[] {
-    const { down } = this.#reachability
-    return [...(down === null ? [] : [down]), ...(this.#dialect.unreachable?.() ?? [])]
+    const { unreachable } = this.#reachability
+    return [...(unreachable === null ? [] : [unreachable]), ...(this.#dialect.unreachable?.() ?? [])]
   }
 
   reachedAt(): number | null {
@@ -160,13 +160,17 @@ class BrokerClient implements Broker {
     return seen.sort((a, b) => b.at - a.at)[0] ?? null
   }
 
-  /** Opens a socket and closes it: any response, a refusal too, shows that the broker can be reached. */
+  /** Opens a socket, sends a ping and closes it: any response to that, a refusal too, shows that the broker can be reached. */
   async #probe(): Promise<void> {
     const { connectTimeoutMs, log } = this.#options
     const url = this.#dialect.probeAddress(this.#lastAppId)
     const counters: FrameCounters = { invalid: 0, stray: 0, unreadable: 0 }
     const connection = await BrokerConnection.open({ url, connectTimeoutMs, log, counters, onClose: () => {} })
-    connection.close()
+    try {
+      await connection.call({ ping: 1 }, { responseKey: 'ping', timeoutMs: connectTimeoutMs })
+    } finally {
+      connection.close()
+    }
   }
 
   accounts(): string[] {
@@ -357,7 +361,7 @@ class BrokerClient implements Broker {
         this.#handshakes.run({ withinMs: connectTimeoutMs }, () =>
           this.#reachability.guard(() =>
             BrokerConnection.open({
-              ...{ url, connectTimeoutMs, log, counters: this.#counters },
+              ...{ url, connectTimeoutMs, log, counters: this.#counters, reachability: this.#reachability },
               ...{ callsPerSecond, forgetBudget, onClose }
             })
           )

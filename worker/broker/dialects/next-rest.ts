@@ -71,7 +71,8 @@ export class Rest {
 
   /** The REST address, while it cannot be reached. */
   unreachable(): Unreachable[] {
-    return this.#reachability.down === null ? [] : [this.#reachability.down]
+    const { unreachable } = this.#reachability
+    return unreachable === null ? [] : [unreachable]
   }
 
   /** What waits for its turn is refused at once. */

@@ -8,6 +8,7 @@ import { type CallOptions, Calls, disconnected, noResponse, type PendingCall, un
 import { ConnectionPace } from './connection-pace.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'
 import { breakOff, type OpenSocket, openSocket } from './opening.ts'
+import type { Reachability } from './reachability.ts'
 import { type Frame, type Stream, Streams, subscriptionOf } from './streams.ts'
 import type { TakeOptions } from './waiting-calls.ts'
 
@@ -25,6 +26,8 @@ export interface ConnectionOptions {
   counters: FrameCounters
   /** The budget of the calls that end subscriptions; without one they are not limited. */
   forgetBudget?: ForgetBudget
+  /** Notes what is sent, and whether anything arrives. */
+  reachability?: Pick<Reachability, 'sent' | 'ended' | 'received' | 'unanswered'>
   /** Called once when the socket is gone, after every pending call has ended. */
   onClose: (cause: BrokerError) => void
 }
@@ -129,7 +132,12 @@ export class BrokerConnection {
       this.#socket.send(text)
 
       const call: PendingCall = { responseKey: options.responseKey, mayRun, stream, late, resolve, reject }
-      const giveUp = () => this.#settle(reqId, noResponse(call))
+      const { reachability } = this.#options
+      const giveUp = () => {
+        if (!signal?.aborted) reachability?.unanswered(options.timeoutMs)
+        this.#settle(reqId, noResponse(call))
+      }
+      reachability?.sent()
       this.#calls.add(reqId, call, { timeoutMs: options.timeoutMs, signal, giveUp })
       if (stream !== null) this.#streams.add(reqId, stream)
     })
@@ -203,6 +211,7 @@ export class BrokerConnection {
   #receive(data: Buffer, isBinary: boolean): void {
     if (this.#closed) return
     this.#receivedAt = performance.now()
+    this.#options.reachability?.received()
     const frame = isBinary ? null : parse(data)
     try {
       if (frame === null) this.#invalid()
@@ -274,6 +283,7 @@ export class BrokerConnection {
   #settle(reqId: number, end: Frame | BrokerError, { streams = false } = {}): void {
     const call = this.#calls.take(reqId)
     if (!call) return
+    this.#options.reachability?.ended()
     const { stream } = call
     // The stream gets the response first, so that an update right behind it finds everything in place.
     if (stream !== null && !(end instanceof BrokerError)) this.#deliver(stream, end)
