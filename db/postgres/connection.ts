@@ -5,6 +5,7 @@ import knex, { type Knex } from 'knex'
 import pg from 'pg'
 import type { Log } from '../platform/log.ts'
 import { Statement } from './statement.ts'
+import { systemErrorText } from './system-errors.ts'
 
 /** A pool or a transaction: every function of this folder takes one first. */
 export type Db = Knex
@@ -21,6 +22,9 @@ interface TimeLimits {
 }
 
 const ofTheService: TimeLimits = { statementMs: 30_000, silenceMs: 40_000 }
+
+/** How long a statement waits for a connection of the pool. */
+const CONNECTION_WAIT_MS = 10_000
 
 interface DatabaseOptions {
   url: string
@@ -153,9 +157,11 @@ const WITHOUT_TRANSACTION_TIMEOUT = `select set_config('transaction_timeout', '0
  * that (its machine or the network is gone) is given up after 40 s.
  */
 export function openDatabase({ url, pool = 10, name = 'operator', limits = ofTheService, log }: DatabaseOptions): Db {
-  // By itself knex would write to standard output, where others expect JSON.
-  const warn = (message: unknown) => log?.warn({ message }, 'the database pool')
-  return knex({
+  // By itself knex would write to standard output, where others expect JSON. Why there is no connection, `explainWaits` reports.
+  const warn = (message: unknown) => {
+    if (!String(message).startsWith('Acquire connection error')) log?.warn({ message }, 'the database pool')
+  }
+  const db = knex({
     client: 'pg',
     connection: {
       // The server may have a statement time-out of its own for everybody.
@@ -169,7 +175,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
     pool: {
       min: 0,
       max: pool,
-      acquireTimeoutMillis: 10_000,
+      acquireTimeoutMillis: CONNECTION_WAIT_MS,
       idleTimeoutMillis: 30_000,
       propagateCreateError: false,
       afterCreate(client: pg.Client, done: (error?: Error | null) => void) {
@@ -180,10 +186,40 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
         client.query(WITHOUT_TRANSACTION_TIMEOUT).then(() => done(), done)
       }
     },
-    acquireConnectionTimeout: 10_000,
+    acquireConnectionTimeout: CONNECTION_WAIT_MS,
     log: { warn, error: warn, debug: warn, deprecate: warn }
   })
+  explainWaits(db, { pool, log })
+  return db
 }
+
+interface TarnPool {
+  on(event: 'createFail', listen: (id: number, error: unknown) => void): void
+  on(event: 'createSuccess', listen: () => void): void
+}
+
+/** knex would report each wait without a connection as a transaction that its caller forgot: ours has the reason. */
+function explainWaits(db: Db, { pool, log }: { pool: number; log: DatabaseOptions['log'] }): void {
+  const client = db.client as KnexClient & { pool: TarnPool }
+  let failure: unknown
+  client.pool.on('createFail', (_id, error) => {
+    failure = error
+  })
+  client.pool.on('createSuccess', () => {
+    failure = undefined
+  })
+  const acquire = client.acquireConnection.bind(client)
+  client.acquireConnection = () =>
+    acquire().catch((error: Error) => {
+      if (error.name !== 'KnexTimeoutError') throw error
+      const reason = failure === undefined ? `all ${pool} are in use` : connectionFailure(failure)
+      error.message = `There was no connection to the database within ${CONNECTION_WAIT_MS / 1000} s: ${reason}.`
+      log?.warn({ err: error }, 'the database pool')
+      throw error
+    })
+}
+
+const connectionFailure = (error: unknown) => systemErrorText(error) ?? (error as Error).message
 
 function silent(ms: number): Error {
   return Object.assign(new Error(`PostgreSQL has not responded for ${ms} ms.`), { code: 'ETIMEDOUT' })

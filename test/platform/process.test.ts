@@ -10,6 +10,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
 import { closeAll, onClose, openTestDatabase, TOKEN_KEYS } from '../support/harness.ts'
 import { startApi, startWorker } from '../support/processes.ts'
 
@@ -84,6 +85,26 @@ unreachable('leaves standard output to the program', async () => {
   assert.is(said, 'KnexTimeoutError\nKnexTimeoutError\nthe database pool\n')
   assert.is(complained, '')
 })
+
+unreachable('is the reason that a statement without a connection reports, as a pool in use is', async () => {
+  const url = await openTestDatabase()
+  const [away, busy] = [openDatabase({ url: 'postgres://nobody@127.0.0.1:1/nothing' }), openDatabase({ url, pool: 1 })]
+  onClose(() => Promise.all([away.destroy(), busy.destroy()]))
+  const held = await busy.transaction()
+  const [refused, waited] = await Promise.all([
+    failureOf(away.raw('select 1')),
+    failureOf(busy.transaction(async () => {}))
+  ])
+  assert.match(refused.message, /within 10 s: cannot connect to 127\.0\.0\.1:1: connection refused \(ECONNREFUSED\)\.$/)
+  assert.match(waited.message, /within 10 s: all 1 are in use\.$/)
+  await held.rollback()
+})
+
+const failureOf = (started: PromiseLike<unknown>) =>
+  Promise.resolve(started).then(
+    () => assert.unreachable() as never,
+    error => error as Error
+  )
 
 const modules = suite('the programs')
 
