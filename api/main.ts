@@ -26,6 +26,7 @@ import { listenAt } from '../db/postgres/system-errors.ts'
 import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
 import { EventStream } from './events/stream/server.ts'
+import { openBacklog } from './request/backlog.ts'
 import { openBatched } from './request/batched.ts'
 import { openByteAccounts } from './request/byte-accounts.ts'
 import { drain } from './request/drain.ts'
@@ -72,6 +73,7 @@ const services = {
   requests,
   batched,
   waits,
+  backlog: openBacklog(),
   bytes: openByteAccounts(),
   pace,
   places,

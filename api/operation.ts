@@ -14,6 +14,7 @@ import type { ErrorCode } from '../schemas/errors/errors.ts'
 import type { Schema } from '../schemas/fields/fields.ts'
 import type { Scope } from '../schemas/fields/scopes.ts'
 import type { Feed } from './events/feed.ts'
+import type { Backlog } from './request/backlog.ts'
 import type { Batched } from './request/batched.ts'
 import type { ByteAccounts } from './request/byte-accounts.ts'
 import type { Deprecated } from './request/deprecation.ts'
@@ -39,6 +40,7 @@ export interface ApiServices {
   usage: UsageCounter
   requests: RequestLog
   waits: Waits
+  backlog: Backlog
   feed: Feed
   bytes: ByteAccounts
   pace: Pace

@@ -97,10 +97,27 @@ interface Placement {
   present(row: Outcome): object
 }
 
+interface WaitingPlacement extends Placement {
+  /** Call it once the order is known to wait for its broker no longer. */
+  placed(): void
+}
+
 type PlacingRequest = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace' | 'ageMs'>
 
-/** Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. */
+/**
+ * Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. Throws RATE_LIMITED where too many
+ * orders of the partner have waited for its broker for long.
+ */
 export async function place(request: PlacingRequest, services: ApiServices, order: Placement): Promise<Reply> {
+  const placed = services.backlog.enter(request.partner.partnerId, 'place')
+  try {
+    return await storeAndWait(request, services, { ...order, placed })
+  } finally {
+    placed()
+  }
+}
+
+async function storeAndWait(request: PlacingRequest, services: ApiServices, order: WaitingPlacement): Promise<Reply> {
   const { partner, signal } = request
   for (let decision = 1; decision <= MAX_DECISIONS; decision++) {
     const { stored, id, firstHint } = await store(request, services, order)
@@ -172,7 +189,7 @@ async function refusalOf(
 async function replay(
   services: ApiServices,
   { partnerId }: Pick<OperationRequest<object>['partner'], 'partnerId'>,
-  { order, signal, refusal }: { order: Placement; signal: AbortSignal; refusal: ApiError }
+  { order, signal, refusal }: { order: WaitingPlacement; signal: AbortSignal; refusal: ApiError }
 ): Promise<Reply> {
   const found = await findStored(services.db, { partnerId, clientOrderId: order.clientOrderId })
   if (!found) throw refusal
@@ -203,10 +220,10 @@ async function awaitReply(
     order,
     signal,
     firstHint
-  }: { order: Placement; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
+  }: { order: WaitingPlacement; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
 ): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
-  const row = await awaitOutcome(services, stored.order, { settle: order.settle, signal, firstHint })
+  const row = await awaitOutcome(services, stored.order, { order, signal, firstHint })
   if (order.settle && isSettlementInReview(row)) throw settlementReviewError(row, headers)
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
   throw noContractError(row, headers)
@@ -243,10 +260,10 @@ async function awaitOutcome(
   services: ApiServices,
   first: StoredOrder,
   {
-    settle,
+    order: { settle, placed },
     signal,
     firstHint
-  }: { settle: boolean; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
+  }: { order: WaitingPlacement; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
 ): Promise<Outcome> {
   const { bus, batched, config, db } = services
   const deadline = performance.now() + config.settleWaitMs
@@ -268,6 +285,7 @@ async function awaitOutcome(
     const row = await batched.order(first.id)
     if (!row) throw new Error(`order ${first.id} was stored and is not there`)
     phase = row.phase
+    if (phase === 'open') placed()
     if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
     await woken
     // With no worker running, a queued order is failed here when its time to live is over.

@@ -1,12 +1,14 @@
 // Requests to the workers: a broker request is stored with its job, and its response is read from its row. The api has no
 // connection to the broker and never decrypts a token.
+import { queueOf } from '../../db/platform/broker-requests.ts'
 import type { ApiServices } from '../operation.ts'
 
 /**
- * The workers' response to a broker request. Throws their refusal, or BROKER_UPSTREAM when no response comes in time.
+ * The workers' response to a broker request. Throws their refusal, or BROKER_UPSTREAM when no response comes in time, or RATE_LIMITED when
+ * many of the partner's have waited for long.
  */
 export async function requestFromBroker<Response>(
-  { batched }: Pick<ApiServices, 'batched'>,
+  { batched, backlog }: Pick<ApiServices, 'batched' | 'backlog'>,
   request: {
     partnerId: string
     kind: string
@@ -18,5 +20,10 @@ export async function requestFromBroker<Response>(
   }
 ): Promise<Response> {
   const { signal, ...given } = request
-  return (await batched.sendBrokerRequest({ timeoutMs: 15_000, ...given }, signal)) as Response
+  const leave = backlog.enter(request.partnerId, queueOf(request.kind))
+  try {
+    return (await batched.sendBrokerRequest({ timeoutMs: 15_000, ...given }, signal)) as Response
+  } finally {
+    leave()
+  }
 }

@@ -13,6 +13,8 @@ const SHARE_OF_POOL = 0.6
 const MIN_PLACES = 2
 // Requests of one partner that may wait for a place. Their bodies are bounded in bytes (byte-accounts.ts).
 const MAX_WAITING = 500
+// A call of weight is not worth waiting for longer than this; until then it holds memory that all lack.
+const MOST_PACED_MS = 10_000
 
 /** As how many calls a request counts, and the allowance of its partner's calls. */
 interface WeightedCalls {
@@ -25,7 +27,7 @@ export interface Places {
    * Runs `work` when the partner gets a place and its pace allows it; partners take turns. The place is free again when `work`
    * ends or calls `leave`, as it does before it waits for something else. With `calls` it counts as that many calls, which begin
    * no faster than their allowance. Throws RATE_LIMITED with Retry-After when too many requests of the partner wait for a place
-   * already.
+   * already, or so many such calls that their allowance would take 10 s.
    */
   run<T>(partnerId: string, work: (leave: () => void) => Promise<T>, calls?: WeightedCalls): Promise<T>
 }
@@ -65,7 +67,7 @@ export function openPlaces({
   }
 
   function enter(request: PlaceRequest): Promise<void> | undefined {
-    const { partnerId } = request
+    const { partnerId, calls } = request
     const lane = laneOf(request)
     const hasRoom = shares.roomOf(partnerId) > 0
     const waitMs = waitMsOf(lane)
@@ -73,7 +75,9 @@ export function openPlaces({
       take(request)
       return undefined
     }
-    if (turns.countOf(partnerId) + turns.countOf(`${HEAVY}${partnerId}`) >= waiting) {
+    // Those that wait weigh about as much as this one.
+    const pacedMs = calls ? (turns.countOf(lane) * calls.weight) / calls.allowance.perMs : 0
+    if (turns.countOf(partnerId) + turns.countOf(`${HEAVY}${partnerId}`) >= waiting || pacedMs >= MOST_PACED_MS) {
       countTurnedAway('request')
       const message = 'Too many requests of this partner are waiting for the database: let some of them end first.'
       throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })

@@ -6,6 +6,7 @@ import * as assert from 'uvu/assert'
 import { createCreatorBot } from '../../api/marketplace/creator.ts'
 import { getMe } from '../../api/me.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { openBacklog } from '../../api/request/backlog.ts'
 import { callsOf, openPace } from '../../api/request/pace.ts'
 import { openPlaces } from '../../api/request/places.ts'
 import { openWaits } from '../../api/request/waits.ts'
@@ -43,8 +44,8 @@ const harness = await openHarness({
 })
 const firstWorker = await startTestWorker(harness.env)
 
-const beside = suite('beside a partner with 260 slow balances')
-const SLOW = 260
+const beside = suite('beside a partner with 190 slow balances')
+const SLOW = 190
 
 const slow = await harness.makePartner()
 await harness.services.db('partners').where({ id: slow.partnerId }).update({ broker_app_id: '2' })
@@ -147,6 +148,7 @@ beside('one that a worker reads while it stops is left to another worker', async
   await until('its response', async () => (await db('broker_requests').where({ id }).first()).state === 'answered')
 })
 
+const turn = () => new Promise(resolve => setImmediate(resolve))
 const waiting = suite('requests that wait in an api process')
 const response = () => new ServerResponse(new IncomingMessage(new Socket()))
 
@@ -154,20 +156,71 @@ waiting('are bounded for each partner: 429 with Retry-After, and others still ma
   const waits = openWaits({ maxWaiting: 8 })
   const open = Array.from({ length: 4 }, response)
   for (const each of open) waits.signalFor(each, 'greedy')
-  try {
-    waits.signalFor(response(), 'greedy')
-    assert.unreachable()
-  } catch (error) {
-    assert.instance(error, ApiError)
-    assert.equal([(error as ApiError).code, (error as ApiError).headers?.['Retry-After']], ['RATE_LIMITED', '1'])
-  }
+  const refusal = refusalOf(() => waits.signalFor(response(), 'greedy'))
+  assert.equal([refusal.code, refusal.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
   waits.signalFor(response(), 'modest')
   open[0]?.emit('close')
   waits.signalFor(response(), 'greedy')
 })
 
+const refusalOf = (work: () => unknown): ApiError => {
+  try {
+    work()
+  } catch (error) {
+    return error as ApiError
+  }
+  throw new Error('it was not refused')
+}
+
+waiting(
+  'for a slow broker are bounded once many have waited for long: bursts are not, nor are others or other kinds',
+  () => {
+    const clock = { ms: 0 }
+    const backlog = openBacklog({ mostForLong: 2, now: () => clock.ms })
+    const enter = (partnerId = 'greedy', kind: 'place' | 'ask' = 'ask') => backlog.enter(partnerId, kind)
+    const [first] = [enter(), enter(), enter()]
+    clock.ms = 1000
+    const refusal = refusalOf(enter)
+    assert.equal([refusal.code, refusal.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
+    enter('modest')
+    enter('greedy', 'place')
+    first?.()
+    first?.()
+    assert.is(refusalOf(enter).code, 'RATE_LIMITED', 'two are left')
+  }
+)
+
+waiting(
+  'for a slow broker are refused before anything of them is stored, and an order that is bought waits no longer',
+  async () => {
+    const { env, services, makePartner } = await openHarness({ env: brokerEnv(simulator) })
+    const { db } = services
+    const clock = { ms: 0 }
+    services.backlog = openBacklog({ mostForLong: 1, now: () => clock.ms })
+    const partner = await makePartner()
+    const [first, second] = [await partner.makeTrader(), await partner.makeTrader()]
+    const place = ({ traderExternalId }: typeof first, more = {}) =>
+      partner.call(placeBinaryOrder, {
+        body: tickOrder(traderExternalId, { duration: 15, durationUnit: 's', ...more })
+      })
+    const stored = () => db('orders').where({ partner_id: partner.partnerId }).pluck('id')
+    // Nobody buys it yet.
+    const waits = place(first, { waitForSettle: true })
+    await until('it to be stored', async () => (await stored()).length === 1)
+    clock.ms = 1000
+    const refused = await place(second)
+    assert.equal([refused.status, refused.body.error], [429, 'RATE_LIMITED'])
+    assert.is((await stored()).length, 1)
+    await startTestWorker(env)
+    // It waits for its settlement now.
+    await until('another order to be taken', async () => (await place(second)).body.status === 'OPEN')
+    assert.is(await Promise.race([waits.then(() => 'ended'), turn()]), undefined)
+    const closed = await partner.call(closeOrder, { params: { id: (await waits).body.orderId } })
+    assert.is(closed.body.status, 'CLOSED')
+  }
+)
+
 const placing = suite('requests that need a connection of the database')
-const turn = () => new Promise(resolve => setImmediate(resolve))
 
 /** Work of a partner that goes on until it is ended. */
 function openWork(places: ReturnType<typeof openPlaces>) {
@@ -323,6 +376,23 @@ pacing('spreads the calls of a minute, by their weights, as soon as what may be 
   clock.ms = 100
   await Promise.all(waiting)
 })
+
+pacing(
+  'has no more of them wait than it allows in ten seconds: 429, and what costs little may still begin',
+  async () => {
+    const clock = { ms: 0, stepMs: 0 }
+    const places = openPlaces({ pool: 10, callPace: openPace({ now: () => (clock.ms += clock.stepMs) }) })
+    const page = () => places.run('large', async () => {}, { weight: 100, allowance: { perMs: 1, burst: 0 } })
+    // One at once, and one more for each 100 ms of ten seconds.
+    const all = Array.from({ length: 1 + 100 }, page)
+    const refusal = (await page().catch((error: unknown) => error)) as ApiError
+    assert.equal([refusal.code, refusal.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
+    await places.run('large', async () => {})
+    await places.run('modest', async () => {}, { weight: 100, allowance: { perMs: 1, burst: 0 } })
+    clock.stepMs = 1000
+    await Promise.all(all)
+  }
+)
 
 pacing('leaves nobody waiting where it allows a request the moment after it was found to wait', async () => {
   // The clock goes on between two readings, whichever they are.

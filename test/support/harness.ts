@@ -11,6 +11,7 @@ import { codesOf, ErrorEnvelope } from '../../api/description/spec.ts'
 import { openFeed } from '../../api/events/feed.ts'
 import { EventStream } from '../../api/events/stream/server.ts'
 import type { ApiServices, Operation } from '../../api/operation.ts'
+import { openBacklog } from '../../api/request/backlog.ts'
 import { openBatched } from '../../api/request/batched.ts'
 import { openByteAccounts } from '../../api/request/byte-accounts.ts'
 import { openHeldKeys } from '../../api/request/held-keys.ts'
@@ -187,6 +188,7 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
     usage,
     requests,
     waits: openWaits(),
+    backlog: openBacklog(),
     bytes: openByteAccounts(),
     pace,
     places: openPlaces({ pool: 10, pace }),
