@@ -104,8 +104,11 @@ let secondWorker: Awaited<ReturnType<typeof startTestWorker>>
 beside('those that wait for a place of a worker that stops are left to another worker', async () => {
   const { db } = harness.services
   await db('broker_requests').where({ partner_id: slow.partnerId }).del()
+  const read = (traderExternalId: string) => slow.call(getBalance, { query: { traderExternalId } })
+  // Opens the connections that the test before has cut: on a busy machine that takes a good part of the time that a request waits.
+  for (const name of names.slice(0, BEGUN)) await until('a balance', async () => (await read(name)).status === 200)
   simulator.faults.add({ effect: 'slow', call: 'balance', appId: 2, delayMs: HELD_MS })
-  const balances = names.slice(0, BEGUN).map(traderExternalId => slow.call(getBalance, { query: { traderExternalId } }))
+  const balances = names.slice(0, BEGUN).map(read)
   await until('the worker to have all of them', async () => {
     const [requested] = await rows<{ waiting: number; queued: number }>(
       db,
