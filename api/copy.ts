@@ -3,6 +3,7 @@
 import {
   follow as begin,
   findBetween,
+  findFollowedLeader,
   type LeaderRecord,
   listLeaders as list,
   listFollows,
@@ -10,6 +11,7 @@ import {
   unfollow as stop
 } from '../db/copy/follows.ts'
 import { requireRoom, requireWithin } from '../db/platform/bounds.ts'
+import type { Db } from '../db/postgres/connection.ts'
 import type { AccountRecord } from '../db/traders/accounts.ts'
 import { requireConnected } from '../db/traders/accounts.ts'
 import { getTrader } from '../db/traders/traders.ts'
@@ -74,7 +76,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
   tag: 'Copy trading',
   summary: 'Follow a leader',
   description:
-    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts must have the same mode and currency, and be different accounts (409 otherwise). Orders of a leader of another partner are copied while the profile of that partner is public. Following again starts from the active account and its present balance, updates the terms, and resumes a follow that was paused or stopped.',
+    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts must have the same mode and currency, and be different accounts (409 otherwise). Orders of a leader of another partner are copied while the profile of that partner is public. Following again starts from the active account and its present balance, updates the terms, and resumes a follow that was paused or stopped; the terms of one that was not stopped can be changed whatever record its leader has by now.',
   auth: 'key',
   scope: 'copy:write',
   body: FollowRequest,
@@ -94,8 +96,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const trading = await batched.trading({ partnerId: partner.partnerId, externalId: traderExternalId })
     if (!trading) throw new ApiError('TRADER_NOT_FOUND')
     if (trading.traderId === leaderId) throw new ApiError('CONFLICT', 'A trader cannot follow itself.')
-    const [own] = await list(db, { partnerId: partner.partnerId, everywhere: false, leaderId })
-    const [leader] = own ? [own] : await list(db, { partnerId: partner.partnerId, everywhere: true, leaderId })
+    const leader = await findLeader(db, { partnerId: partner.partnerId, traderId: trading.traderId, leaderId })
     if (!leader) throw new ApiError('LEADER_NOT_FOUND')
     requireConnected(trading.account)
     const { id: accountRowId, accountId, accountMode } = trading.account
@@ -134,6 +135,14 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
       return presentFollow(begun)
     })
   }
+}
+
+/** A leader of the partner's own or of all partners, or one whom the trader follows already. */
+async function findLeader(db: Db, pair: { partnerId: string; traderId: string; leaderId: string }) {
+  const { partnerId, leaderId } = pair
+  const [own] = await list(db, { partnerId, everywhere: false, leaderId })
+  const [found] = own ? [own] : await list(db, { partnerId, everywhere: true, leaderId })
+  return found ?? findFollowedLeader(db, pair)
 }
 
 /** Throws FOLLOW_MISMATCH unless both accounts have one mode and, as far as they are known, one currency. */

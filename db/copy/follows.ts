@@ -202,6 +202,25 @@ export async function unfollow(
   return row
 }
 
+/**
+ * The account of a leader whom the trader follows already, also where its record is too short by now to be one of listLeaders: the terms of a
+ * follow that has not stopped can be changed for as long as it may copy.
+ */
+export async function findFollowedLeader(
+  db: Db,
+  pair: { partnerId: string; traderId: string; leaderId: string }
+): Promise<Pick<LeaderRecord, 'accountMode' | 'currency'> | undefined> {
+  const [found] = await rows<Pick<LeaderRecord, 'accountMode' | 'currency'>>(
+    db,
+    `select a.account_mode as "accountMode", a.currency
+       from follows f join traders t on t.id = f.leader_id join broker_accounts a on a.id = t.active_account_id
+      where f.trader_id = :traderId and f.leader_id = :leaderId and f.status <> 'STOPPED'
+        and (t.partner_id = :partnerId or ${showsItsTraders('t.partner_id')})`,
+    pair
+  )
+  return found
+}
+
 /** The relations between a trader who wants to follow with an account, and the leader. */
 interface Between {
   /** There is a follow, perhaps a stopped one. */

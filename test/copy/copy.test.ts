@@ -203,6 +203,20 @@ following('pauses when the loss reaches the limit, and following again resumes',
   assert.is((await standing()).drawdownPct, 0)
 })
 
+following('changes the terms for a leader whose record is too short by now, unless it was stopped', async () => {
+  const { db } = harness.services
+  const [other, follower] = [await makeLeader(partner), await partner.makeTrader()]
+  const pair = { traderExternalId: follower.traderExternalId, leaderId: other.traderId }
+  const { body: begun } = await partner.call(followLeader, { body: pair })
+  await db.raw(`update orders set closed_at = closed_at - interval '31 days' where trader_id = ?`, [other.traderId])
+  const listed = (await partner.call(listLeaders, { query: {} })).body.data
+  assert.not.ok(listed.some(({ leaderId }: { leaderId: string }) => leaderId === other.traderId))
+  const { body: changed } = await partner.call(followLeader, { body: { ...pair, riskPct: 50 } })
+  assert.equal([changed.followId, changed.riskPct, changed.status], [begun.followId, 50, 'ACTIVE'])
+  await partner.call(unfollowLeader, { body: pair })
+  assert.is((await partner.call(followLeader, { body: pair })).body.error, 'LEADER_NOT_FOUND')
+})
+
 following(
   'stores nothing of a trader or a leader who is erased while the balance is requested from the broker',
   async () => {
