@@ -170,5 +170,31 @@ late('is reported at once where the same id has bought another contract already'
   assert.is((await row()).broker_order_id, repeated.body.brokerOrderId)
 })
 
+late('is reported at once where the broker buys one request twice; the order has the other contract', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'twice', call: 'buy', loginid: accountId, times: 1 })
+  const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  await until('the finding', async () => (await findingsOf(accountId)).length > 0)
+  const found = await findingsOf(accountId)
+  const contracts = contractsOf(accountId).map(({ contractId }) => String(contractId))
+  assert.is(body.status, 'CLOSED')
+  assert.equal([body.brokerOrderId, ...found.map(({ contractId }) => contractId)].sort(), contracts.sort())
+  assert.equal(
+    found.map(({ kind, orderId }) => [kind, orderId]),
+    [['ORPHAN', body.orderId]]
+  )
+})
+
+late(
+  'is of the contract that is known, where it comes twice: nothing is reported, and its stream goes on',
+  async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'duplicate', call: 'buy', loginid: accountId, times: 1 })
+    const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId, { duration: 10 }) })
+    assert.is(body.status, 'CLOSED')
+    assert.equal(await findingsOf(accountId), [])
+  }
+)
+
 late.after(closeAll)
 late.run()

@@ -273,7 +273,10 @@ export interface BuyOptions {
   listener?: ContractListener
   /** How long the purchase may wait for its turn in the account's quota. */
   waitMs?: number
-  /** Called with a receipt that comes although the purchase was refused; the contract has no subscription. */
+  /**
+   * Called with a receipt that comes although the purchase was refused, or names another contract than the one before; the contract
+   * has no subscription.
+   */
   late?(bought: Bought): void
 }
 

@@ -1,6 +1,6 @@
-// Receipts of purchases that the broker had refused. By its documents what is refused was not bought, so the order has failed by
-// then, and may be queued or even sent again. The contract is there all the same: it becomes the order's, so that a repeat buys no
-// second one; where that is too late, it is reported at once.
+// Receipts that no order waits for: of purchases that the broker had refused, further ones of the same request, and those that came
+// when the order was decided. The order may have failed by then, and may be queued or even sent again. The contract is there all the
+// same: it becomes the order's, so that a repeat buys no second one; where that is too late, it is reported at once.
 import type { Claimed } from '../../db/orders/claiming.ts'
 import { openOrders, type Receipt } from '../../db/orders/placing.ts'
 import { claimedContracts, insertBreak } from '../../db/orders/reconciliation.ts'
@@ -19,7 +19,7 @@ export async function openLate(
 ): Promise<void> {
   const { log } = services
   const facts = { orderId: order.id, trace: order.trace, contractId: receipt.brokerOrderId }
-  log.error(facts, 'the broker bought an order that it had refused')
+  log.error(facts, 'the broker sent a receipt that no order waits for')
   try {
     if (!(await open(services, settling, { ...receipt, isLate: true }))) await reportUnowned(services, order, receipt)
   } catch (error) {
@@ -43,7 +43,7 @@ async function reportUnowned({ db, log }: WorkerServices, order: Claimed, receip
   const { account_id: accountId, partner_id: partnerId, id: orderId } = order
   const { brokerOrderId: contractId, buyPrice, openedAt: purchaseTime } = receipt
   if ((await claimedContracts(db, accountId, [contractId])).size > 0) return
-  const details = { why: 'bought after it was refused', buyPrice, purchaseTime }
+  const details = { why: 'its order was decided before the receipt came', buyPrice, purchaseTime }
   const found = { kind: 'ORPHAN', accountId, contractId, partnerId, orderId, details } as const
   if (await insertBreak(db, found)) log.error(found, 'the books differ')
 }

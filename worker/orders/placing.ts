@@ -99,7 +99,7 @@ export class Placing {
     this.#copyPlaces = new CopyPlaces(clock)
     this.copyPace = new CopyPace(clock)
     this.#releases = new Releases(services, this)
-    const responses = new Responses(services, this.#releases)
+    const responses = new Responses(services, { releases: this.#releases, settling })
     this.#sending = new Sending(services, { settling, halts, releases: this.#releases, responses })
     this.#claimFor = batch(
       async (accountIds: string[]) => {

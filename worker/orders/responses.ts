@@ -22,11 +22,12 @@ import { isAppRefused } from '../broker/dialects/errors.ts'
 import { type Bought, BrokerError, type Contract } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { type Grouped, groupOrders } from './grouping.ts'
+import { openLate } from './late-receipts.ts'
 import { notifyCallers } from './notify.ts'
 import { persist } from './persist.ts'
 import { receiptOf } from './receipts.ts'
 import type { Releases } from './releases.ts'
-import type { Expected } from './settle.ts'
+import type { Expected, Settling } from './settle.ts'
 import { refOf } from './terms.ts'
 
 /** An order's attempt, as the row that is to be written has to know it. */
@@ -38,15 +39,20 @@ interface AttemptKey {
 export class Responses {
   readonly #services: WorkerServices
   readonly #releases: Releases
+  readonly #settling: Pick<Settling, 'watch'>
   readonly #saveOpen: Grouped<Receipt, OpenedOrder | undefined>
   readonly #saveFailed: Grouped<OrderRefusal, OrderRefusal>
   readonly #saveReset: (attempt: AttemptKey) => Promise<AttemptKey>
   readonly #findKept: (id: string) => Promise<OrderRow | undefined>
 
-  constructor(services: WorkerServices, releases: Releases) {
+  constructor(
+    services: WorkerServices,
+    { releases, settling }: { releases: Releases; settling: Pick<Settling, 'watch'> }
+  ) {
     const { db, queue, bus, worker } = services
     this.#services = services
     this.#releases = releases
+    this.#settling = settling
     this.#saveOpen = groupOrders(async (receipts: Receipt[]) => {
       const open = (notify: boolean) => openOrders(db, queue, receipts, worker, { notify })
       const itself = notifiesItself(bus, receipts.length)
@@ -85,7 +91,7 @@ export class Responses {
       this.#services.log.error({ orderId: order.id, contractId, differs }, 'the broker bought something else')
     const opened = await this.#saveOpen(receipt, placeOf(order))
     if (!opened) {
-      await this.#recognise(order, bought.contractId, expected)
+      await this.#recognise(order, receipt, expected)
       return undefined
     }
     expected.opened(opened)
@@ -136,12 +142,13 @@ export class Responses {
   }
 
   /** No row took the contract: another update was first. */
-  async #recognise(order: Claimed, contractId: string, expected: Expected): Promise<void> {
-    const { log, worker } = this.#services
+  async #recognise(order: Claimed, receipt: Receipt, expected: Expected): Promise<void> {
+    const { worker } = this.#services
+    const { brokerOrderId: contractId } = receipt
     const kept = await this.#findKept(order.id)
     if (kept?.broker_order_id !== contractId) {
       expected.cancel()
-      return log.error({ orderId: order.id, contractId }, 'the broker responded after the order was decided')
+      return openLate(this.#services, this.#settling, order, receipt)
     }
     // It was this worker when the acknowledgement of the write was lost and the write was repeated; otherwise the
     // worker that adopted the order holds its lease.

@@ -6,6 +6,7 @@ export const effects = {
   'error-late':
     'Is refused with the error `code`; the call runs `delayMs` later all the same, and its result is returned as well.',
   altered: 'Runs the call with the fields of `set` in place of its own, those of objects one by one.',
+  twice: 'Runs the call twice and returns both results.',
   'drop-before': 'Cuts the connection; the call does not run.',
   'drop-after': 'Runs the call, then cuts the connection instead of returning its result.',
   timeout: 'Is refused with `Timeout`; the call never runs.',

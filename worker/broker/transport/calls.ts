@@ -15,7 +15,7 @@ export interface CallOptions {
   signal?: AbortSignal
   /** Gets the response, before the call resolves, and every update after or before it. */
   stream?: Stream
-  /** Gets a response that comes although the call was refused. */
+  /** Gets a response that comes after the call has ended with a response or a refusal. */
   late?: Stream | undefined
 }
 
@@ -30,12 +30,13 @@ export interface PendingCall {
 }
 
 const MAX_CALLS = 500
-const MAX_REFUSED = 1_000
+// What a broker sends late or twice follows within moments, and an account's purchases are made one after the other.
+const MAX_ENDED = 5
 
 export class Calls {
   readonly #waiting = new Map<number, { call: PendingCall; stopWaiting(): void }>()
-  /** Calls that ended with a refusal, the latest ones last. */
-  readonly #refused = new Map<number, Pick<PendingCall, 'responseKey' | 'late'>>()
+  /** Calls that have ended, the latest ones last. */
+  readonly #ended = new Map<number, Pick<PendingCall, 'responseKey' | 'late'>>()
 
   get size(): number {
     return this.#waiting.size
@@ -89,20 +90,20 @@ export class Calls {
     return mayBeOfStream ? undefined : call
   }
 
-  /** Remembers a call that was refused and could be run all the same. */
-  noteRefused(reqId: number, { responseKey, late }: PendingCall): void {
+  /** Remembers a call of which another response may come. */
+  noteEnded(reqId: number, { responseKey, late }: PendingCall): void {
     if (late === null) return
-    this.#refused.set(reqId, { responseKey, late })
-    const [oldest] = this.#refused.keys()
-    if (this.#refused.size > MAX_REFUSED && oldest !== undefined) this.#refused.delete(oldest)
+    this.#ended.set(reqId, { responseKey, late })
+    const [oldest] = this.#ended.keys()
+    if (this.#ended.size > MAX_ENDED && oldest !== undefined) this.#ended.delete(oldest)
   }
 
-  /** What takes a response to a call that was refused before; null for any other frame. */
+  /** What takes another response to a call that has ended; null for any other frame. */
   lateOf(frame: Frame, reqId: number | null): Stream | null {
-    const refused = reqId === null ? undefined : this.#refused.get(reqId)
-    return refused === undefined || frame.error !== undefined || frame[refused.responseKey] === undefined
+    const ended = reqId === null ? undefined : this.#ended.get(reqId)
+    return ended === undefined || frame.error !== undefined || frame[ended.responseKey] === undefined
       ? null
-      : refused.late
+      : ended.late
   }
 
   /** Takes a call out, so that it can end; undefined when it has ended. */

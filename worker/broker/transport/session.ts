@@ -48,9 +48,9 @@ export class AccountSession implements Session {
   async buy(contract: Contract, options: BuyOptions): Promise<Bought> {
     const { dialect, reconnecting, responseTimeoutMs } = this.#options
     const { beforeSend, signal, listener, waitMs, late: onLate } = options
-    const late = onLate && lateStream(onLate)
     const request = dialect.buy(contract, options.maxPrice)
     const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
+    const late = onLate && lateStream(onLate, () => purchase?.bought())
     const free = purchase === undefined || this.#mayRest(contract) ? null : this.subscriptions.reserve()
     if (free !== null) request.subscribe = 1
     const timeoutMs = responseTimeoutMs * orderPatience
@@ -217,10 +217,13 @@ export class AccountSession implements Session {
   }
 }
 
-function lateStream(onLate: (bought: Bought) => void): Stream {
+/** Takes further receipts of a purchase: those of the contract that is known are repetitions. */
+function lateStream(onLate: (bought: Bought) => void, known: () => Bought | null | undefined): Stream {
   return {
     receive(frame) {
-      onLate(readBought(frame))
+      const bought = readBought(frame)
+      if (bought.contractId === known()?.contractId) return false
+      onLate(bought)
       return true
     }
   }

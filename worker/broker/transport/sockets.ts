@@ -231,7 +231,9 @@ export class BrokerConnection {
     const subscriptionId = subscriptionOf(frame)
     const late = this.#calls.lateOf(frame, reqId)
     if (late !== null) {
-      if (subscriptionId !== null) void this.#forgetting.add(subscriptionId)
+      // A repetition names the stream that is in use.
+      const known = subscriptionId === null || this.#streams.find(null, subscriptionId) !== null
+      if (!known) void this.#forgetting.add(subscriptionId)
       this.#deliver(late, frame)
       return
     }
@@ -261,10 +263,10 @@ export class BrokerConnection {
 
   #complete(reqId: number, call: PendingCall, frame: Frame): void {
     const { stream, mayRun, responseKey } = call
+    this.#calls.noteEnded(reqId, call)
     const subscriptionId = stream === null ? null : subscriptionOf(frame)
     if (frame.error !== undefined) {
       const refusal = readRefusal(frame.error)
-      this.#calls.noteRefused(reqId, call)
       // With a receipt or a stream beside it the frame contradicts itself: the call may have run, whatever the code.
       const contradicts = subscriptionId !== null || Object.keys(frame[responseKey] ?? {}).length > 0
       this.#settle(reqId, refused(mayRun && contradicts ? { ...refusal, code: 'BadFrame' } : refusal, mayRun))

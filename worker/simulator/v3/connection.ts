@@ -215,8 +215,8 @@ export class ClientConnection implements ClientSession {
     const wait = half + (fate?.effect === 'slow' ? (fate.delayMs ?? LATE_MS) : 0)
     const call = fate?.effect === 'altered' ? { ...requested, request: merged(requested.request, fate.set) } : requested
     later(half, () => {
-      const deliver = this.#execute(call)
-      later(wait, () => this.#deliver(deliver, fate))
+      const results = Array.from({ length: fate?.effect === 'twice' ? 2 : 1 }, () => this.#execute(call))
+      for (const deliver of results) later(wait, () => this.#deliver(deliver, fate))
     })
   }
 
