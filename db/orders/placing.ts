@@ -50,7 +50,10 @@ export interface Receipt {
   hasFollowers: boolean
   /** In what the contract differs from what was requested: ours and the broker's. */
   differs?: Record<string, [ours: string, theirs: string]> | null
-  /** It came after the purchase was refused: the order may have failed, and been queued again. */
+  /**
+   * It came after the purchase was refused: the order may have failed, and been queued again. One that may be repeated is opened, as if it
+   * had been; FAILED is final otherwise.
+   */
   isLate?: boolean
 }
 
@@ -119,7 +122,7 @@ export async function markOpen(
        from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
             "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8, "isLate" boolean)
       where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt
-        and (o.phase in ('sending', 'review') or (r."isLate" and o.phase in ('failed', 'queued', 'unproven')))
+        and (o.phase in ('sending', 'review') or (r."isLate" and (o.phase in ('queued', 'unproven') or (o.phase = 'failed' and o.retryable))))
      returning ${openedColumns.map(column => `o.${column}`).join(', ')}, ${outcomeLine} as outcome,
          exists (select from orders q where q.account_id = o.account_id and q.phase = 'queued') as others_wait
      )${notify ? `, ${notifyingOf('opened', isNews)}` : ''}

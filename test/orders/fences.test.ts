@@ -63,6 +63,14 @@ fences('opens nothing that has failed, or waits again, unless it is a late recei
       })
     assert.equal(await markOpen(db, [receipt(id, first + 1)], 'w'), [])
     assert.equal(await markOpen(db, [{ ...receipt(id, first), isLate: true }], 'w'), [])
+    if (phase === 'failed') {
+      assert.equal(
+        await markOpen(db, [{ ...receipt(id, first + 1), isLate: true }], 'w'),
+        [],
+        'a refusal that is final'
+      )
+      await db('orders').where({ id }).update({ retryable: true })
+    }
     assert.is((await row()).phase, phase)
     assert.is((await markOpen(db, [{ ...receipt(id, first + 1), isLate: true }], 'w')).length, 1)
     assert.is((await row()).phase, 'open')

@@ -116,20 +116,30 @@ async function placeRefused(code: string) {
   return { traderExternalId, accountId, body, row, release }
 }
 
-for (const code of ['PriceMoved', 'OfferingsValidationError'])
-  late(`(${code}) opens the order, and the same id buys no other contract`, async () => {
-    const { accountId, body, row, release } = await placeRefused(code)
-    release()
-    await until('the end of the contract', async () => (await row()).phase === 'closed')
-    const repeated = await partner.call(placeBinaryOrder, { body })
-    const [contract, ...others] = contractsOf(accountId)
-    assert.is(others.length, 0)
-    assert.equal(
-      [repeated.status, repeated.body.status, repeated.body.brokerOrderId, repeated.body.pnl],
-      [200, 'CLOSED', String(contract?.contractId), Number(contract?.profit)]
-    )
-    assert.equal(await findingsOf(accountId), [])
-  })
+late('opens the order that may be repeated, and the same id buys no other contract', async () => {
+  const { accountId, body, row, release } = await placeRefused('PriceMoved')
+  release()
+  await until('the end of the contract', async () => (await row()).phase === 'closed')
+  const repeated = await partner.call(placeBinaryOrder, { body })
+  const [contract, ...others] = contractsOf(accountId)
+  assert.is(others.length, 0)
+  assert.equal(
+    [repeated.status, repeated.body.status, repeated.body.brokerOrderId, repeated.body.pnl],
+    [200, 'CLOSED', String(contract?.contractId), Number(contract?.profit)]
+  )
+  assert.equal(await findingsOf(accountId), [])
+})
+
+late('is reported at once where the refusal was final, and the order stays FAILED', async () => {
+  const { accountId, body, row, release } = await placeRefused('OfferingsValidationError')
+  release()
+  await until('the finding', async () => (await findingsOf(accountId)).length > 0)
+  const [finding] = await findingsOf(accountId)
+  const [contract, ...others] = contractsOf(accountId)
+  assert.equal([finding?.kind, finding?.contractId], ['ORPHAN', String(contract?.contractId)])
+  assert.is((await partner.call(placeBinaryOrder, { body })).status, 422)
+  assert.equal([(await row()).phase, others.length], ['failed', 0])
+})
 
 late('opens the order that is queued again, before it is sent', async () => {
   const { traderExternalId, accountId, body, row, release } = await placeRefused('PriceMoved')

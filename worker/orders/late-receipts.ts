@@ -1,6 +1,7 @@
 // Receipts that no order waits for: of purchases that the broker had refused, further ones of the same request, and those that came
 // when the order was decided. The order may have failed by then, and may be queued or even sent again. The contract is there all the
-// same: it becomes the order's, so that a repeat buys no second one; where that is too late, it is reported at once.
+// same: where a repeat could buy a second one, it becomes the order's; where that is too late, or the order has failed for good, it is
+// reported at once.
 import type { Claimed } from '../../db/orders/claiming.ts'
 import { openOrders, type Receipt } from '../../db/orders/placing.ts'
 import { claimedContracts, insertBreak } from '../../db/orders/reconciliation.ts'
