@@ -144,6 +144,17 @@ export async function inDoubt(db: Db, accountId: string): Promise<boolean> {
   return found?.undecided ?? false
 }
 
+/** The orders of the account that are between intent and decision. */
+export async function ordersInDoubt(db: Db, accountId: string): Promise<OrderRow[]> {
+  return rows<OrderRow>(
+    db,
+    `select * from orders where account_id = :accountId and phase = 'sending'
+     union all
+     select * from orders where account_id = :accountId and phase = 'review'`,
+    { accountId }
+  )
+}
+
 export interface ContractBreak {
   kind: 'ORPHAN' | 'MISMATCH' | 'UNSETTLED' | 'IMPLAUSIBLE'
   accountId: string

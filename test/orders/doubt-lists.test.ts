@@ -202,6 +202,34 @@ for (const [what, row] of Object.entries({
     besides = []
   })
 
+// There a contract counts as the service's only beside an order of its terms.
+if (dialect === 'v3')
+  lists('hides no contract of other terms that no order owns, however long it waits for the operator', async () => {
+    ;[nulls, lacks, more, besides] = [[], [], {}, [{ action_type: 'buy' }]]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+    const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    assert.is(body.status, 'PENDING')
+    besides = []
+    const session = await worker.services.brokers
+      .of(dialect)
+      .session({ accountId, appId: appIds.v3, credentialId: 'beside', token: async () => `sim-${accountId}` })
+    const buy = async (changes: object) => {
+      const terms = { asset: 'R_100', contractType: 'CALL', stake: '1', duration: 1, durationUnit: 't', ...changes }
+      const contract = { kind: 'BINARY', currency: 'USD', barrier: null, ...terms } as const
+      return (await session.buy(contract as never, { beforeSend() {}, maxPrice: '1' })).contractId
+    }
+    // This one may be the order's.
+    await buy({})
+    const contractId = await buy({ duration: 1, durationUnit: 'h' })
+    await reconcileAccounts(worker.services, { everyMinutes: 0, all: true })
+    const found = (await listBreaks(worker.services.db, 100)).filter(each => each.accountId === accountId)
+    assert.equal(
+      found.map(each => [each.kind, each.contractId]),
+      [['ORPHAN', contractId]]
+    )
+  })
+
 lists('is absent or found as ever beside a row of other terms whose price and time are garbage', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   const beside = {

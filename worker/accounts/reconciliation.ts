@@ -1,14 +1,15 @@
 // Reconciliation: each active account's recent contracts at the broker against our rows. It finds what no
 // protocol can exclude (a process frozen between its last check and the write) and what should not be.
 import { Big } from 'big.js'
+import type { OrderRow } from '../../db/orders/reading.ts'
 import {
   type ClaimedContract,
   type ContractBreak,
   claimedContracts,
   type DueAccount,
-  inDoubt,
   insertBreak,
   markCompared,
+  ordersInDoubt,
   ordersSentAround,
   takeDueAccounts
 } from '../../db/orders/reconciliation.ts'
@@ -192,7 +193,7 @@ function partOf({ from, times, end }: { from: number; times: number[]; end: numb
 /** The order for which the contract may have been bought: same terms, sent not long before; null where there is none. */
 async function meantBy(services: WorkerServices, account: DueAccount, item: Evidence): Promise<string | null> {
   const { orderTtlMs, reconcileAfterMs, reconcileCrashedMs } = services.config
-  const { terms, buyPrice, purchaseTime } = item
+  const { purchaseTime } = item
   const [earliestMs, latestMs] =
     purchaseTime === null
       ? [account.since.getTime(), account.takenAt.getTime()]
@@ -200,12 +201,14 @@ async function meantBy(services: WorkerServices, account: DueAccount, item: Evid
   const from = new Date(earliestMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
   const to = new Date(latestMs + SLACK_MS)
   const orders = await ordersSentAround(services.db, { accountRowId: account.accountRowId, from, to })
-  const fits = orders.find(order => {
-    const contract = contractOf(order)
-    const dearer = buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))
-    return !dearer && (terms === null || matches(terms, contract))
-  })
-  return fits?.id ?? null
+  return orders.find(order => fits(item, order))?.id ?? null
+}
+
+/** Whether a contract can be one of the order's terms: what the lists do not show of it may be so. */
+function fits({ terms, buyPrice }: Evidence, order: OrderRow): boolean {
+  const contract = contractOf(order)
+  if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) return false
+  return terms === null || matches(terms, contract)
 }
 
 async function compare(
@@ -223,8 +226,8 @@ async function compare(
       // The broker does not show which application bought: only a purchase that we were making at that moment may be ours.
       const meant = item.appId === null ? await meantBy(services, account, item) : null
       if (item.appId === null && meant === null) continue
-      // Bought a moment ago, or an order of the account is in doubt: the contract may still find its order.
-      if (await inDoubt(services.db, account.accountId)) {
+      // Bought a moment ago, or an order in doubt has its terms: the contract may still find its order.
+      if ((await ordersInDoubt(services.db, account.accountId)).some(order => fits(item, order))) {
         undecided = true
         continue
       }
