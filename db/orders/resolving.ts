@@ -110,6 +110,22 @@ export async function lastPurchaseBefore(
   return row?.at ?? null
 }
 
+/**
+ * By how much the times of the application's latest purchases, as the broker shows them, were before their intent, in seconds by the
+ * database's clock; null where no purchase is known.
+ */
+export async function purchasesBehind(db: Db, order: Pick<OrderRow, 'partner_id' | 'app_id'>): Promise<number | null> {
+  const [row] = await rows<{ seconds: number | null }>(
+    db,
+    `select extract(epoch from max(sent_at - opened_at))::float8 as seconds
+       from (select sent_at, opened_at, phase, app_id from orders
+              where partner_id = :partnerId order by created_at desc, id desc limit 100) latest
+      where app_id = :appId and phase in ('open', 'closed')`,
+    { partnerId: order.partner_id, appId: order.app_id }
+  )
+  return row?.seconds ?? null
+}
+
 /** Evidence fits two readings: only the operator moves the order on. */
 export async function markReview(
   db: Db,

@@ -21,10 +21,18 @@ let lacks: string[] = []
 /** What every row of a list has as well, and those of the list of closed contracts alone. */
 let more = {}
 let closedMore = {}
+/** Seconds by which the times of purchases are behind the clock of the broker. */
+let behind = 0
 /** Rows that the statement has beside its own. */
 let besides: unknown[] = []
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
-const relay = await openRelay(simulator, frame => {
+const earlier = (text: string) =>
+  text.replace(
+    /("(?:purchase|transaction|start)_time":|_)(1\d{9})\b(?!\.)/g,
+    (_, before, time) => `${before}${time - behind}`
+  )
+const relay = await openRelay(simulator, sent => {
+  const frame = behind === 0 ? sent : JSON.parse(earlier(JSON.stringify(sent)))
   const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
   if (list === undefined) return frame
   const changes = Object.fromEntries(list === 'statement' ? nulls.map(field => [field, null]) : [])
@@ -229,6 +237,16 @@ if (dialect === 'v3')
       [['ORPHAN', contractId]]
     )
   })
+
+lists('is not absent where the times of its purchase are hours behind the clock of the broker', async () => {
+  ;[nulls, lacks, more, behind] = [[], [], {}, 5 * 3600]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId, { contractType: 'PUT' }) })
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  assert.is(body.status, 'PENDING', JSON.stringify(body))
+  behind = 0
+})
 
 lists('is absent or found as ever beside a row of other terms whose price and time are garbage', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()

@@ -3,7 +3,7 @@
 // ours is needed it is the database's; this worker's own clock is used only to measure the difference between the two.
 import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'
-import { type Doubt, lastPurchaseBefore, ownedContracts } from '../../db/orders/resolving.ts'
+import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from '../../db/orders/resolving.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
 import { matches, parseShortcode } from '../broker/dialects/shortcode.ts'
@@ -17,8 +17,9 @@ const SLACK_SECONDS = 2
 // A purchase that we know of may show an earlier second than one before it where the broker's clock was corrected.
 const CORRECTION_SECONDS = 60
 // Contracts of the same terms bought up to this long before the window are a doubt too, where the broker does not show which
-// application bought; and where it does, but no earlier purchase of ours is known.
+// application bought.
 const NEAR_SECONDS = 600
+// The same where it does and no earlier purchase of ours is known, and what its times may be behind its clock where none shows that.
 const NEAR_OWN_SECONDS = 86_400
 const STATEMENT = { pageRows: 999, pages: 3 }
 const PROFIT_TABLE = { pageRows: 500, pages: 6 }
@@ -144,7 +145,7 @@ function withoutCheaper({ inWindow, near, ...rest }: Candidates, stake: string):
 function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: PurchaseWindow): boolean {
   if (purchaseTime === null) return true
   // Unreadable terms may be any: such contracts are a doubt only if bought in the last minutes before the window.
-  if (terms === null) return purchaseTime >= from - NEAR_SECONDS
+  if (terms === null) return purchaseTime >= Math.min(from - NEAR_SECONDS, nearFrom.anyApplication)
   return purchaseTime >= (appId === null ? nearFrom.anyApplication : nearFrom.ownApplication)
 }
 
@@ -183,13 +184,19 @@ async function windowOf(services: WorkerServices, order: Doubt, wallMs: number):
   const from = Math.floor(atBroker((order.sent_at as Date).getTime())) - SLACK_SECONDS
   const last = await lastPurchaseBefore(services.db, order)
   const known = last === null ? null : Math.floor(last) - CORRECTION_SECONDS
+  // The times of purchases need not be those of the clock that the broker reports.
+  const behindDatabase = await purchasesBehind(services.db, order)
+  const behind =
+    behindDatabase === null
+      ? NEAR_OWN_SECONDS
+      : Math.max(0, Math.min(behindDatabase + brokerMinusDatabase, NEAR_OWN_SECONDS))
   return {
     from,
     permitEnd: Math.ceil(atBroker((order.permit_until as Date).getTime())) + SLACK_SECONDS,
     to: Math.ceil(atBroker(order.arrival_from_ms + order.arrival_ms)) + SLACK_SECONDS,
     nearFrom: {
       ownApplication: known ?? from - NEAR_OWN_SECONDS,
-      anyApplication: Math.max(known ?? -Infinity, from - NEAR_SECONDS)
+      anyApplication: Math.max(known ?? -Infinity, from - NEAR_SECONDS - Math.ceil(behind))
     }
   }
 }
