@@ -104,13 +104,21 @@ async function readPage(
   return { bots: found.map(({ listVersion: _listVersion, ...bot }) => bot), total, versions }
 }
 
-/** The words of a text as they are compared: letters and digits of any language, case and width folded. */
+/**
+ * The words of a text as they are compared: letters and digits of any language, without the accents of Latin, Greek and Cyrillic letters,
+ * case and width folded. Marks of other scripts make another word, and stay.
+ */
 export function wordsOf(text: string): string[] {
-  const words = text
-    .normalize('NFKC')
+  const folded = text
+    .normalize('NFKD')
+    .replace(/[\u0300-\u036f]/g, '')
+    // Upper case has one form of ß and ss, of ı and i; the small sigma has two, by its place in the word.
     .toLowerCase()
-    .match(/[\p{L}\p{M}\p{N}]+/gu)
-  return [...new Set((words ?? []).map(word => word.slice(0, 64)))]
+    .toUpperCase()
+    .toLowerCase()
+    .replaceAll('ς', 'σ')
+    .normalize('NFC')
+  return [...new Set((folded.match(/[\p{L}\p{M}\p{N}]+/gu) ?? []).map(word => word.slice(0, 64)))]
 }
 
 /** Lists a bot under its present facts. The caller holds the bot's row. */

@@ -88,7 +88,8 @@ export const migrations: readonly string[] = [
   '0131_archived_closed_page',
   '0135_totals_by_days',
   '0144_follows_active_since',
-  '0148_earnings_of_nothing'
+  '0148_earnings_of_nothing',
+  '0149_folded_words'
 ]
 
 /** The encoding that the database needs. */

@@ -144,7 +144,7 @@ export const BotsQuery = {
       maxLength: 200,
       pattern: lines,
       description:
-        'Words; each must begin a word of the name, description, category, strategyType or supportedAssets. Case does not matter, nor do words after the tenth.',
+        'Words; each must begin a word of the name, description, category, strategyType or supportedAssets. Case and accents do not matter, nor do words after the tenth.',
       examples: ['night range']
     },
     sort: {

@@ -5,6 +5,7 @@ import { publishBot, retireBot, updateCreatorBot } from '../../api/marketplace/c
 import { listMarketplaceBots, reviewBot } from '../../api/marketplace/listings.ts'
 import { purchaseBot } from '../../api/marketplace/sales.ts'
 import { retireBot as retireListing } from '../../db/marketplace/listings.ts'
+import { up as foldWords } from '../../db/migrations/0149_folded_words.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { noteLineage, readClock } from '../../db/postgres/lineage.ts'
 import { call, closeAll, openHarness } from '../support/harness.ts'
@@ -14,6 +15,7 @@ import { readBeside } from '../support/read-beside.ts'
 const harness = await openHarness()
 // A second process over the same database: what it remembers must not go stale.
 const other = await openHarness({ url: harness.url })
+const { db } = harness.services
 const creator = await harness.makePartner({ name: 'Acme' })
 const of = (id: string) => ({ params: { id } })
 
@@ -151,6 +153,48 @@ search('finds words by their beginning, in any order and case, in all that descr
   for (const words of ['ephyr', 'zephyr nowhere', 'zephyr trend'])
     assert.is((await list({ search: words })).total, 0, words)
 })
+
+// Names, what finds each of them, and what does not.
+const spellings = [
+  ['Café Éclair', ['cafe', 'CAFÉ', 'cafe\u0301 ecl', 'éCLAIR'], ['cafés']],
+  ['Straße STRASSENBAHN', ['strasse', 'STRAẞE', 'straßenb'], ['strase']],
+  ['İstanbul IĞDIR', ['istanbul', 'ISTANBUL', 'İSTANBUL', 'ığdır', 'igdir'], []],
+  ['ΟΔΟΣΤΡΩΤΗΡΑΣ', ['ΟΔΟΣ', 'οδος', 'οδοστρωτήρας', 'οδοστρωτηρασ'], []],
+  ['Ёлка Йод', ['елка', 'ёлка', 'йод'], []],
+  // Marks that make another letter of it.
+  ['ガラス कि', ['ガラス', 'ｶﾞﾗｽ', 'कि'], ['カラス', 'का']]
+] as const
+
+for (const [name, found, missed] of spellings)
+  search(`finds ${name} by any spelling of its letters`, async () => {
+    const botId = await makeBot(creator, { name })
+    for (const [words, there] of [...found.map(w => [w, true] as const), ...missed.map(w => [w, false] as const)]) {
+      const { data } = await list({ search: words })
+      assert.is(
+        data.some(bot => bot.botId === botId),
+        there,
+        words
+      )
+    }
+    // As it was listed before the migration.
+    const words = name
+      .toLowerCase()
+      .normalize('NFKC')
+      .match(/[\p{L}\p{M}\p{N}]+/gu)
+    await db.raw(
+      'update marketplace_words set words = array_to_tsvector(cast(:words as text[])) where bot_id = :botId',
+      {
+        botId,
+        words
+      }
+    )
+    await db.transaction(trx => foldWords(trx))
+    for (const word of found)
+      assert.ok(
+        (await list({ search: word })).data.some(bot => bot.botId === botId),
+        word
+      )
+  })
 
 search('takes no word as an operator or a statement, and blanks as no search at all', async () => {
   const hostile = [

@@ -1478,7 +1478,7 @@ export interface paths {
                     page?: number;
                     /** @description Only this risk level: low, medium, high. */
                     riskLevel?: string;
-                    /** @description Words; each must begin a word of the name, description, category, strategyType or supportedAssets. Case does not matter, nor do words after the tenth. */
+                    /** @description Words; each must begin a word of the name, description, category, strategyType or supportedAssets. Case and accents do not matter, nor do words after the tenth. */
                     search?: string;
                     /** @description Order: newest publication, best average rating (then most reviews), or most downloads. */
                     sort?: "newest" | "top-rated" | "top-downloads";
