@@ -102,7 +102,10 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
     const { id: accountRowId, accountId, accountMode } = trading.account
     const { followed, sameAccount } = await findBetween(db, { traderId: trading.traderId, leaderId, accountId })
     // Changing or resuming a follow needs no room.
-    if (!followed) await requireRoom(db, 'follows', trading.traderId)
+    if (!followed) {
+      await requireRoom(db, 'follows', trading.traderId)
+      await requireRoom(db, 'partnerFollows', partner.partnerId)
+    }
     if (sameAccount) throw new ApiError('CONFLICT', `The leader trades on account ${accountId} itself.`)
     checkAgreement(leader, trading.account)
     const { balance, currency } = await requestFromBroker<{ balance: string; currency: string }>(services, {

@@ -328,6 +328,7 @@ create table broker_accounts (
 );
 CREATE INDEX broker_accounts_account ON broker_accounts USING btree (account_id);
 CREATE INDEX broker_accounts_key ON broker_accounts USING btree (token_key_id, id);
+CREATE INDEX broker_accounts_partner ON broker_accounts USING btree (partner_id);
 CREATE INDEX broker_accounts_refused ON broker_accounts USING btree (partner_id, refused_at) WHERE (refused_at IS NOT NULL);
 CREATE INDEX broker_accounts_renewal ON broker_accounts USING btree (renew_at) WHERE (renew_at IS NOT NULL);
 CREATE TRIGGER account_of_its_side BEFORE INSERT OR UPDATE OF account_id, partner_id ON broker_accounts FOR EACH ROW EXECUTE FUNCTION account_of_its_side();
@@ -594,6 +595,7 @@ create table follows (
   constraint follows_status_check CHECK ((status = ANY (ARRAY['ACTIVE'::text, 'PAUSED_DRAWDOWN'::text, 'PAUSED_MISMATCH'::text, 'STOPPED'::text])))
 );
 CREATE INDEX follows_leader ON follows USING btree (leader_id, id) WHERE (status = ANY (ARRAY['ACTIVE'::text, 'PAUSED_MISMATCH'::text]));
+CREATE INDEX follows_partner ON follows USING btree (partner_id);
 CREATE TRIGGER events AFTER UPDATE OF status ON follows FOR EACH ROW WHEN (((new.status ~~ 'PAUSED%'::text) AND (new.status <> old.status))) EXECUTE FUNCTION follow_events();
 CREATE TRIGGER follow_of_its_side BEFORE INSERT ON follows FOR EACH ROW EXECUTE FUNCTION follow_of_its_side();
 

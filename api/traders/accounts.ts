@@ -78,8 +78,10 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
         })
         await storeRenewal(trx, vault, account.id, { refreshToken, expiresAt: ends[index] })
         // A new account has no orders to sell and was not counted yet.
-        if (rowId === undefined) added = true
-        else await closeAtOnce(trx, account.id)
+        if (rowId === undefined) {
+          await requireRoom(trx, 'partnerAccounts', partner.partnerId)
+          added = true
+        } else await closeAtOnce(trx, account.id)
         accounts.push(account)
       }
       if (added) await requireWithin(trx, 'accounts', traderId)

@@ -25,6 +25,11 @@ export const bounds = {
     records: 100,
     sql: counting('broker_accounts', 'trader_id = :owner')
   },
+  partnerAccounts: {
+    what: 'broker accounts of all traders of a partner',
+    records: 2_000_000,
+    sql: counting('broker_accounts', 'partner_id = :owner')
+  },
   keys: {
     what: 'keys of a partner, revoked ones included',
     records: 5000,
@@ -34,6 +39,11 @@ export const bounds = {
     what: 'leaders a trader follows or followed',
     records: 1000,
     sql: counting('follows', 'trader_id = :owner')
+  },
+  partnerFollows: {
+    what: 'leaders that all traders of a partner follow or followed',
+    records: 1_000_000,
+    sql: counting('follows', 'partner_id = :owner')
   },
   trades: {
     what: 'trade records of a partner',

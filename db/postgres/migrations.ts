@@ -89,7 +89,8 @@ export const migrations: readonly string[] = [
   '0135_totals_by_days',
   '0144_follows_active_since',
   '0148_earnings_of_nothing',
-  '0149_folded_words'
+  '0149_folded_words',
+  '0150_counted_by_partner'
 ]
 
 /** The encoding that the database needs. */

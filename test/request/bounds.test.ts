@@ -281,8 +281,10 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
     ['traders', exchangeTokens, { body: { traderExternalId: 'one more', accounts } }],
     ['traders', signUpTrader, { body: { email, password: 'rather-Long-4711-password' } }],
     ['accounts', exchangeTokens, { body: { traderExternalId: trader.traderExternalId, accounts } }],
+    ['partnerAccounts', exchangeTokens, { body: { traderExternalId: 'one more', accounts } }],
     ['keys', createKey, { body: {}, headers: { cookie } }],
     ['follows', followLeader, { body: { traderExternalId: trader.traderExternalId, leaderId } }],
+    ['partnerFollows', followLeader, { body: { traderExternalId: trader.traderExternalId, leaderId } }],
     ['trades', collectTrade, { body: record }],
     ['messages', postMessage, { body: { content: 'x' } }],
     ['creatorBots', createCreatorBot, { body: draft }],
@@ -295,9 +297,13 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
   assert.equal(new Set(making.map(([kind]) => kind)), new Set(Object.keys(bounds)))
   for (const [kind, row, input] of making) {
     const none = lowered(kind, 0)
-    // One whose traders and subscriptions no process has counted yet.
-    const counted = kind !== 'traders' && kind !== 'partnerSubscriptions'
-    const response = await (counted ? partner : empty).call(row, input).finally(none.restore)
+    // One whose records of this kind no process has counted yet.
+    const uncounted: { [kind in BoundKind]?: TestPartner } = {
+      traders: empty,
+      partnerSubscriptions: empty,
+      partnerAccounts: seller
+    }
+    const response = await (uncounted[kind] ?? partner).call(row, input).finally(none.restore)
     assert.equal([row.name, response.body.error, response.body.limit], [row.name, 'LIMIT_REACHED', 0])
   }
 })
