@@ -1,5 +1,6 @@
 // What the operator's commands about orders and halts of trading take.
 import type { FromSchema } from 'json-schema-to-ts'
+import { errors } from '../errors/errors.ts'
 import { accountId, asset, cursor, traderExternalId } from '../fields/fields.ts'
 import { orderStatus } from '../orders.ts'
 import { id, instant, lineOfText } from './text.ts'
@@ -70,7 +71,7 @@ export const OrderSearch = {
       enum: [...orderStatus.enum, 'REVIEW'],
       description: 'REVIEW: PENDING, and waiting for a decision by the operator.'
     },
-    error: { type: 'string', pattern: '^[A-Z][A-Z_]{2,63}$', description: 'Failed with this code.' },
+    error: { type: 'string', enum: [...Object.keys(errors), 'REVIEW_REQUIRED'], description: 'Failed with this code.' },
     asset,
     account: accountId,
     from: instant('Placed at or after.'),

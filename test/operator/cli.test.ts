@@ -65,6 +65,7 @@ for (const [args, said] of [
   [['partners', 'show', 'ptn_a', 'ptn_b'], /too many arguments/],
   [['partners', 'set-plan', 'ptn_a', 'GOLD'], /<plan> must be one of/],
   [['keys', 'issue', '--partner', 'ptn_a', '--scopes', 'trading:read,root:all'], /no scope 'root:all'/],
+  [['orders', 'list', '--error', 'CLOSED_MARKET'], /--error must be one of .*, MARKET_CLOSED, .*, REVIEW_REQUIRED/],
   [['orders', 'list', '--status', 'DONE'], /--status must be one of PENDING, OPEN, CLOSED, FAILED, REVIEW/],
   [['partners', 'suspend', 'ptn_a', '--reason', 'unpaid\nsince May'], /--reason must be one line of text/],
   [['orders', 'list', '--limit', '0'], /--limit must be at least 1/],
