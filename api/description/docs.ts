@@ -12,6 +12,7 @@ import { describeStream } from '../events/stream/asyncapi.ts'
 import { streamPage } from '../events/stream/page.ts'
 import type { ApiServices } from '../operation.ts'
 import { operations } from '../operations.ts'
+import { isKnown } from '../request/conditional.ts'
 import { chapters, guide, guides } from './guides.ts'
 import { llmsText, markdownPath } from './llms.ts'
 import { describe } from './spec.ts'
@@ -146,7 +147,7 @@ export function docs(services: Pick<ApiServices, 'config'>): Middleware {
     ctx.set({ ETag: etag, Vary: 'Accept-Encoding' })
     ctx.type = type
     ctx.status = 200
-    if (ctx.get('If-None-Match') === etag) ctx.status = 304
+    if (isKnown(ctx.get('If-None-Match'), etag)) ctx.status = 304
     else if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
       ctx.set('Content-Encoding', 'gzip')
       ctx.body = zipped

@@ -5,6 +5,7 @@ import { findSiteFiles, siteOf } from '../../db/community/templates.ts'
 import { batch } from '../../db/postgres/batch.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { ApiServices } from '../operation.ts'
+import { isKnown } from '../request/conditional.ts'
 
 const SITE = /^\/sites\/((?:test~)?[a-z0-9][a-z0-9-]{1,30}[a-z0-9])(?:\/([A-Za-z0-9._-]{0,100}))?$/
 
@@ -50,10 +51,4 @@ export function sites({ db }: Pick<ApiServices, 'db'>): Middleware {
     if (isKnown(ctx.get('If-None-Match'), file.etag)) ctx.status = 304
     else ctx.body = file.body
   }
-}
-
-// Whether the caller has the file already. Koa's own check gives way to a no-cache of the caller's, which
-// fetch() adds to every conditional request.
-function isKnown(ifNoneMatch: string, etag: string): boolean {
-  return ifNoneMatch.split(',').some(known => ['*', etag, `W/${etag}`].includes(known.trim()))
 }
