@@ -96,6 +96,22 @@ reading('reads with the key, and passes on what the service refuses', async () =
   assert.equal([refused.isError, JSON.parse(refused.text).error], [true, 'INSUFFICIENT_SCOPE'])
 })
 
+reading('refuses half of a surrogate pair, which no address can carry, and repeats none', async () => {
+  const client = await connect()
+  for (const [name, given] of [
+    ['listAccounts', { traderExternalId: 'Ann\ud83d' }],
+    ['getOrder', { id: '\ud83d' }]
+  ] as const) {
+    const refused = await use(client, name, given)
+    assert.is(refused.isError, true)
+    assert.match(refused.text, 'half of a surrogate pair')
+  }
+  await use(client, 'getAll\ud83d').then(
+    () => assert.unreachable(),
+    ({ message }) => assert.match(message, 'There is no tool getAll�.')
+  )
+})
+
 reading('says after how many seconds a call may be repeated that was refused by a limit', async () => {
   const limited = await openHarness({ url: harness.url, env: { RATE_LIMIT_LAUNCH: '1' } })
   const { key } = await limited.makePartner({ plan: 'LAUNCH' })

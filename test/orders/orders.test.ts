@@ -112,6 +112,33 @@ refusing('an account whose token the broker does not take, which then shows as r
   assert.match(wrong.body.message, 'TOKEN_REFUSED')
 })
 
+refusing(
+  'with the words of the broker, also where they have half of a surrogate pair or a bound cuts one in two',
+  async () => {
+    const { traderExternalId, accountId: loginid } = await partner.makeTrader()
+    for (const [message, shown] of [
+      ['No \ud83d here\u0000.', /^No � here/],
+      [`${'x'.repeat(299)}😀`, /^x{299}�$/]
+    ] as const) {
+      simulator.faults.add({
+        effect: 'error',
+        code: 'ContractCreationFailure',
+        call: 'buy',
+        message,
+        loginid,
+        times: 1
+      })
+      const bought = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+      assert.equal([bought.status, bought.body.error], [422, 'INVALID_CONTRACT'])
+      assert.match(bought.body.message, shown)
+      simulator.faults.add({ effect: 'error', code: 'UnknownError', call: 'balance', message, loginid, times: 1 })
+      const read = await partner.call(getBalance, { query: { traderExternalId } })
+      assert.is(read.status, 502)
+      assert.match(read.body.message, shown)
+    }
+  }
+)
+
 const placing = suite('POST /v1/orders/binary')
 
 placing('returns a tick contract with its closed result, as the broker decided it', async () => {

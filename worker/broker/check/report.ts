@@ -1,5 +1,6 @@
 // The report of a check against a real broker: each of our assumptions with what was seen of it. Nothing secret is in it:
 // tokens, account ids, addresses and contract ids are cut out of whatever is noted.
+import { cut } from '../dialects/reading.ts'
 
 type Verdict = 'CONFIRMED' | 'REFUTED' | 'UNKNOWN'
 
@@ -42,6 +43,6 @@ export class Report {
   #clean(seen: unknown): string {
     let text = typeof seen === 'string' ? seen : (JSON.stringify(seen) ?? '')
     for (const secret of this.#secrets) text = text.replaceAll(secret, '…')
-    return text.replace(/\b(otp|token)=[^\s&"]+/gi, '$1=…').slice(0, MAX_SEEN)
+    return cut(text.replace(/\b(otp|token)=[^\s&"]+/gi, '$1=…'), MAX_SEEN)
   }
 }

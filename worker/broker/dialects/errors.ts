@@ -5,6 +5,7 @@ import { secondsUntil, statedOpenings } from '../hours.ts'
 import { BrokerError, type OrderField } from '../port.ts'
 import { doubt, type ErrorMapping, errorMappings, upstream } from './error-codes.ts'
 import { newerErrorMappings } from './newer-error-codes.ts'
+import { cut } from './reading.ts'
 
 export { type ErrorMapping, errorMappings }
 
@@ -50,7 +51,7 @@ export function readRefusal(error: unknown): BrokerRefusal {
     doubtful: doubtful ? code : undefined,
     message: typeof message === 'string' ? printable(message) : 'The broker refused without a reason.',
     args: Array.isArray(args)
-      ? args.slice(0, 8).map(each => (typeof each === 'object' ? '' : String(each).slice(0, 80)))
+      ? args.slice(0, 8).map(each => (typeof each === 'object' ? '' : cut(String(each), 80)))
       : [],
     field: namedField(details)
   }
@@ -127,5 +128,5 @@ function codeByText(message: string): BrokerError['code'] {
 /** The broker's text on one line, cut to a bound: it is stored with orders and shown to partners. */
 function printable(message: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: control characters are what is removed
-  return message.replace(/[\u0000-\u001f\u007f]+/g, ' ').slice(0, 300)
+  return cut(message.replace(/[\u0000-\u001f\u007f]+/g, ' '), 300)
 }

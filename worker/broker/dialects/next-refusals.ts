@@ -4,6 +4,7 @@ import { tokenRefused } from '../credentials.ts'
 import { BrokerError } from '../port.ts'
 import { isAppRefused } from './errors.ts'
 import { unknowns } from './next-unknowns.ts'
+import { cut } from './reading.ts'
 
 interface RestError {
   /** null where the response has none that can be read. */
@@ -84,7 +85,7 @@ function word(value: unknown): string | null {
 }
 
 function text(value: unknown): string {
-  return typeof value === 'string' ? value.slice(0, 300) : ''
+  return typeof value === 'string' ? cut(value, 300) : ''
 }
 
 const RETRY_MS = 10_000

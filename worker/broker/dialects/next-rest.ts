@@ -15,7 +15,7 @@ import { SharedCalls } from '../transport/shared-calls.ts'
 import type { TakeOptions } from '../transport/waiting-calls.ts'
 import { isBusy, readRestError, restRefusal, unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
-import { type Body, bodyOf, decimalOf, integerOf, listOf, optionalText, textOf } from './reading.ts'
+import { type Body, bodyOf, decimalOf, integerOf, listOf, optionalText, parseJson, textOf } from './reading.ts'
 
 interface RestOptions {
   /** Without a trailing slash. */
@@ -301,7 +301,7 @@ async function readText(response: Response): Promise<string> {
 
 function parse(text: string): unknown {
   try {
-    return JSON.parse(text)
+    return parseJson(text)
   } catch {
     // Proxies respond in other formats; the status suffices.
     return null

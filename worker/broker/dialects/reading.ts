@@ -11,6 +11,21 @@ export class BadFrame extends Error {
   }
 }
 
+// An escaped backslash and a whole pair come first, so that nothing of them is taken for one of the others.
+const ESCAPES = /\\\\|\\u(?:d[89ab]..\\ud[c-f]..|d[89a-f]..|0000)/gi
+
+/**
+ * JSON of the broker. U+0000 and half of a surrogate pair, which only an escape brings in, become U+FFFD: PostgreSQL stores neither, and
+ * a response or a refusal with one would never reach its caller. Throws SyntaxError.
+ */
+export function parseJson(text: string): unknown {
+  if (!text.includes('\\u')) return JSON.parse(text)
+  return JSON.parse(text.replace(ESCAPES, code => (code.length === 6 ? '\\ufffd' : code)))
+}
+
+/** The first `most` characters of a text, without half of a surrogate pair at the end. */
+export const cut = (text: string, most: number): string => text.slice(0, most).toWellFormed()
+
 /** An object, or BadFrame. */
 export function bodyOf(value: unknown, what: string): Body {
   if (typeof value !== 'object' || value === null || Array.isArray(value))

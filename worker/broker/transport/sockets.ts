@@ -3,6 +3,7 @@
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
+import { parseJson } from '../dialects/reading.ts'
 import { BrokerError, type BrokerLog } from '../port.ts'
 import { type CallOptions, Calls, disconnected, noResponse, type PendingCall, unsent } from './calls.ts'
 import { ConnectionPace } from './connection-pace.ts'
@@ -378,7 +379,7 @@ function withoutError({ error: _, ...rest }: Frame): Frame {
 
 function parse(data: Buffer): Frame | null {
   try {
-    const frame = JSON.parse(data.toString('utf8')) as unknown
+    const frame = parseJson(data.toString('utf8'))
     if (typeof frame !== 'object' || frame === null || Array.isArray(frame)) return null
     return (frame as Frame).error === null ? withoutError(frame as Frame) : (frame as Frame)
   } catch {
