@@ -13,7 +13,7 @@ import { inLanes, type Lane } from './lanes.ts'
 import { type FileOutcome, runFile } from './run-file.ts'
 import { SharedProcess } from './shared-files.ts'
 import { dialects } from './support/dialects.ts'
-import { findPlace } from './support/memory-place.ts'
+import { findPlace, GOES_WITH_DATA } from './support/memory-place.ts'
 
 const PREFIX = 'operator-test-'
 const FRESH_MS = 60_000
@@ -298,7 +298,8 @@ async function openServer(): Promise<{ url: string; close(): Promise<void> }> {
     // A file with a worker of its own has pools of some forty connections, and up to two dozen files run beside each other.
     max_connections: '1000',
     checkpoint_timeout: '1h',
-    log_min_messages: 'fatal'
+    log_min_messages: 'fatal',
+    ...GOES_WITH_DATA
   }
   const embedded = await startEmbedded({ dataDir, settings, binDir: process.env.TEST_PG_BIN })
   return {

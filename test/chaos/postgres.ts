@@ -5,6 +5,7 @@ import { existsSync, readFileSync } from 'node:fs'
 import { chmod, mkdir } from 'node:fs/promises'
 import { join } from 'node:path'
 import { type EmbeddedServer, openCluster, startServer, stopServer } from '../../db/embedded/cluster.ts'
+import { GOES_WITH_DATA } from '../support/memory-place.ts'
 
 export interface Postgres {
   url: string
@@ -29,7 +30,7 @@ export async function openPostgres(dir: string, settings: Record<string, string>
   await chmod(dir, 0o711) // Root's server runs as another user.
   const cluster = await openCluster(dir, { note: () => {} })
   const logPath = join(dir, 'postgres.log')
-  const all = { fsync: 'on', max_connections: '300', log_min_messages: 'warning', ...settings }
+  const all = { fsync: 'on', max_connections: '300', log_min_messages: 'warning', ...GOES_WITH_DATA, ...settings }
   let server: EmbeddedServer = await startServer(cluster, { settings: all, logPath })
   const { port } = server
   let stopped: number[] = []

@@ -13,6 +13,7 @@ import pg from 'pg'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { removeEmbedded, runningEmbedded, startEmbedded } from '../../db/embedded.ts'
+import { openPostgres } from '../chaos/postgres.ts'
 import { stretched } from '../support/busy.ts'
 import { until } from '../support/until.ts'
 
@@ -155,6 +156,22 @@ surviving('comes back at the same address when the server was killed', async () 
   assert.is.not(await serverPid(dataDir), before)
   await embedded.stop()
 })
+
+surviving(
+  'leaves nothing in shared memory where it is one of tests, which is killed and not started again',
+  async () => {
+    const dir = await newDir()
+    const postgres = await openPostgres(dir)
+    try {
+      const pid = (await readFile(join(dir, 'postgres', 'postmaster.pid'), 'utf8')).split('\n')[0]
+      const maps = await readFile(`/proc/${pid}/maps`, 'utf8')
+      assert.not.match(maps, '/dev/shm/PostgreSQL')
+      assert.match(maps, 'pg_dynshmem')
+    } finally {
+      await postgres.kill()
+    }
+  }
+)
 
 surviving('initialises again after an interrupted start', async () => {
   const dir = await newDir()

@@ -3,7 +3,7 @@
 import { randomBytes } from 'node:crypto'
 import { join } from 'node:path'
 import { removeEmbedded, startEmbedded } from '../../db/embedded.ts'
-import { findPlace } from '../support/memory-place.ts'
+import { findPlace, GOES_WITH_DATA } from '../support/memory-place.ts'
 import { makeTemplate } from './setup.ts'
 
 // A server's data take less, and several are started at the same time.
@@ -32,7 +32,8 @@ export async function startServer(): Promise<Server> {
       autovacuum: 'off',
       // Of two that wait for each other the later one always gets the error: the first has checked long before.
       deadlock_timeout: '1ms',
-      shared_buffers: '256MB'
+      shared_buffers: '256MB',
+      ...GOES_WITH_DATA
     }
   })
   let stopping: Promise<unknown> | undefined

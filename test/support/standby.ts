@@ -10,6 +10,7 @@ import { chooseUser, findPrograms, serverEnv } from '../../db/embedded/place.ts'
 import { filesIn } from '../../db/embedded/standing.ts'
 import type { Postgres } from '../chaos/postgres.ts'
 import { freePort } from './free-port.ts'
+import { GOES_WITH_DATA } from './memory-place.ts'
 import { until } from './until.ts'
 
 // A server that has to replay something first.
@@ -48,7 +49,8 @@ export async function openStandby(primary: Postgres, dir: string, name: string):
     primary_conninfo: `host=${hostname} port=${primary.port} user=${username} password=${password} application_name=${name}`,
     wal_receiver_status_interval: '1s',
     wal_retrieve_retry_interval: '200ms',
-    jit: 'off'
+    jit: 'off',
+    ...GOES_WITH_DATA
   }
   let child: ChildProcess
   const query = async (sql: string) => {
