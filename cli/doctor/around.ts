@@ -5,6 +5,7 @@ import { WebSocket } from 'ws'
 import { countOtherInstallations } from '../../db/platform/installations.ts'
 import { reachRedis } from '../../db/platform/reach-redis.ts'
 import type { Db } from '../../db/postgres/connection.ts'
+import { isUntrusted } from '../../db/postgres/system-errors.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { findContradictions } from '../../schemas/config/contradictions.ts'
 import { type Finding, fail, ok, warn } from './finding.ts'
@@ -57,16 +58,27 @@ export async function checkRedis({ redisUrl }: Config): Promise<Finding[]> {
     return [ok('redis', 'responds, and takes writes')]
   } catch (error) {
     const { code, name, message } = error as NodeJS.ErrnoException
-    if (name === 'ReplyError')
+    if (name === 'ReplyError') return [fail('redis', `refuses: ${message}`, adviceOnRefusal(message))]
+    if (isUntrusted(code))
       return [
         fail(
           'redis',
-          `refuses: ${message}`,
-          'until it does not, each process counts for itself; name a primary with memory to spare'
+          `its certificate is not accepted (${code})`,
+          "name its authority's file in NODE_EXTRA_CA_CERTS, and the host in REDIS_URL as the certificate does"
         )
       ]
-    return [fail('redis', `does not respond (${code ?? name})`, 'start it, or correct REDIS_URL')]
+    return [
+      fail('redis', `does not respond (${code ?? name})`, 'start it, or correct REDIS_URL; with TLS it is rediss://')
+    ]
   }
+}
+
+/** What a refusal needs: the rights of the user in REDIS_URL, or another server. */
+function adviceOnRefusal(message: string): string {
+  if (/^(WRONGPASS|NOAUTH)/.test(message)) return 'correct user and password in REDIS_URL'
+  if (message.startsWith('NOPERM'))
+    return 'give the user in REDIS_URL these rights: ~* &* +@read +@write +@pubsub +@scripting +@connection +@transaction +info'
+  return 'until it does not, each process counts for itself; name a primary with memory to spare'
 }
 
 /** Another installation on our Redis. Nothing where that cannot be read: the check of Redis shows why. */

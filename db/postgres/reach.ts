@@ -3,7 +3,7 @@
 import pg from 'pg'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { DEPENDABLE, DEPENDED_ON, LOCK_LIMIT, sessionAt } from './connection.ts'
-import { systemErrorText } from './system-errors.ts'
+import { isUntrusted, systemErrorText } from './system-errors.ts'
 
 export interface Reached {
   /** For example 18. */
@@ -130,16 +130,13 @@ interface Failure extends Error {
   path?: string
 }
 
-// Node's codes for a certificate that it does not accept, or not for this host.
-const UNTRUSTED = /CERT|SIGNATURE|ISSUER|HOSTNAME/
-
 function sentence(url: string, cause: Failure): string {
   const { code, message, path } = cause
   const place = placeOf(url)
   if (path !== undefined) return `A file that DATABASE_URL names: ${systemErrorText(cause)}.`
   if (/does not support SSL/.test(message))
     return `PostgreSQL at ${place} offers no TLS, and the sslmode in DATABASE_URL requires it: turn it on there, or set sslmode=disable.`
-  if (code !== undefined && UNTRUSTED.test(code))
+  if (isUntrusted(code))
     return `The certificate of PostgreSQL at ${place} is not accepted (${code}): name its authority by sslrootcert, and the host as the certificate does, in DATABASE_URL.`
   // How PgBouncer refuses a setting at the start of a session.
   if (/unsupported startup parameter/.test(message))

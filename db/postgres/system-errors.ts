@@ -49,6 +49,9 @@ export function systemErrorText(error: unknown): string | undefined {
   return `cannot ${step}${place ? ` ${place}` : ''}: ${reason} (${code})`
 }
 
+/** Whether a certificate is not accepted, or not for this host, by Node's code. */
+export const isUntrusted = (code: string | undefined): boolean => /CERT|SIGNATURE|ISSUER|HOSTNAME/.test(code ?? '')
+
 /**
  * Resolves when the server listens at the address that two settings name. Throws ConfigError naming the setting when
  * the port is taken or not allowed, or the host is not an address of this machine.

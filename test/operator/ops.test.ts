@@ -2,8 +2,11 @@
 // several machines with its loss and return.
 // test in the full run only
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import type { IncomingMessage } from 'node:http'
 import { request } from 'node:https'
+import type { AddressInfo } from 'node:net'
+import { createServer } from 'node:tls'
 import { Redis } from 'ioredis'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -183,6 +186,31 @@ if (redis) {
       await admin.replicaof('NO', 'ONE')
       assert.match(await found(`${redis.url}/99`), /^fail refuses: ERR DB index is out of range/)
       assert.match(await found(), /^ok /)
+    } finally {
+      admin.disconnect()
+    }
+  })
+
+  several('doctor advises what a user without rights, a wrong password and an unknown certificate need', async () => {
+    const admin = new Redis(redis.url)
+    const at = redis.url.slice('redis://'.length)
+    const { cert, key } = await makeCertificate()
+    const tls = createServer({ cert, key }, socket => socket.on('error', () => undefined))
+    tls.on('tlsClientError', () => undefined)
+    tls.listen(0, '127.0.0.1')
+    onClose(async () => void tls.close())
+    await once(tls, 'listening')
+    const advice = async (url: string) => (await checkRedis(readConfig({ REDIS_URL: url })))[0]?.advice ?? 'none'
+    try {
+      await admin.call('ACL', 'SETUSER', 'reader', 'on', '>word', '~*', '&*', '+@read', '+@connection', '+info')
+      assert.match(await advice(`redis://reader:word@${at}`), '+@read +@write +@pubsub')
+      assert.match(await advice(`redis://reader:other@${at}`), 'correct user and password')
+      const { port } = tls.address() as AddressInfo
+      assert.match(await advice(`rediss://localhost:${port}`), 'NODE_EXTRA_CA_CERTS')
+      // These rights are enough.
+      const rights = (await advice(`redis://reader:word@${at}`)).split(': ').at(-1)?.split(' ') ?? []
+      await admin.call('ACL', 'SETUSER', 'worker', 'on', '>word', ...rights)
+      assert.is(await advice(`redis://worker:word@${at}`), 'none')
     } finally {
       admin.disconnect()
     }
