@@ -5,16 +5,11 @@ import { cpus } from 'node:os'
 const LOOK_MS = 1_000
 const IDLE = 0.15
 
-export interface Lane<T> {
-  run(item: T): Promise<void>
-  close(): Promise<void>
-}
-
-export interface LaneOptions<T> {
+interface LaneOptions<T> {
   /** Lanes in any case; further ones, up to `most`, while cores are idle. */
   width: number
   most: number
-  open(): Lane<T>
+  run(item: T): Promise<void>
   signal: AbortSignal
   /** The share of the cores' time since the last call in which they were idle. */
   idle?: () => number
@@ -23,19 +18,17 @@ export interface LaneOptions<T> {
 
 /** Runs every item, the first ones first, each in one of the lanes; rejects when one of them does. */
 export async function inLanes<T>(items: readonly T[], options: LaneOptions<T>): Promise<void> {
-  const { width, most, open, signal, idle = idleShare(), lookMs = LOOK_MS } = options
+  const { width, most, run, signal, idle = idleShare(), lookMs = LOOK_MS } = options
   const waiting = [...items]
   const lanes = new Set<Promise<void>>()
   let coresIdle = false
   const runLane = async (further: boolean) => {
-    const lane = open()
     while (!signal.aborted) {
       const item = waiting.shift()
       if (item === undefined) break
-      await lane.run(item)
+      await run(item)
       if (further && !coresIdle) break
     }
-    await lane.close()
   }
   const start = (further: boolean) => {
     const lane = runLane(further).then(() => void lanes.delete(lane))

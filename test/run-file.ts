@@ -14,7 +14,7 @@ import {
   PRINT_MS,
   takeChildrenCpuMs
 } from './file-process.ts'
-import type { SharedProcess } from './shared-files.ts'
+import type { SharedProcesses } from './shared-files.ts'
 import { stretched } from './support/busy.ts'
 
 const PIPE_LINGER_MS = 2_000
@@ -38,8 +38,8 @@ export interface FileOptions {
   /** For the whole file, unless it sets its own with a line `// test time-out: 300 s`. */
   timeoutMs: number
   signal: AbortSignal
-  /** The process to run it in; one of its own without. */
-  shared?: SharedProcess | undefined
+  /** The processes to run it in one of; one of its own without. */
+  shared?: SharedProcesses | undefined
 }
 
 /** Runs a test file; never rejects for what the file does. Ends every process of the file's group. */

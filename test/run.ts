@@ -1,5 +1,5 @@
-// The test runner: one PostgreSQL for the whole run, a few processes beside each other that run the quick files one after
-// the other, a process of its own for each of the others, and one line at the end with the counts. A test file finds its
+// The test runner: one PostgreSQL for the whole run, a few processes beside each other that run the files one after the
+// other, a process of its own for each file that asks for one, and one line at the end with the counts. A test file finds its
 // server in TEST_PG_URL.
 import { chmod, glob, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
@@ -9,9 +9,9 @@ import pc from 'picocolors'
 import { acquire, holderOf } from '../db/embedded/lock.ts'
 import { removeEmbedded, startEmbedded } from '../db/embedded.ts'
 import { runBeside } from './beside.ts'
-import { inLanes, type Lane } from './lanes.ts'
+import { inLanes } from './lanes.ts'
 import { type FileOutcome, runFile } from './run-file.ts'
-import { SharedProcess } from './shared-files.ts'
+import { SharedProcesses } from './shared-files.ts'
 import { dialects } from './support/dialects.ts'
 import { findPlace, GOES_WITH_DATA } from './support/memory-place.ts'
 
@@ -108,13 +108,13 @@ async function run(): Promise<void> {
   try {
     const verbose = flags.verbose || files.length === 1
     const again: TestRun[] = []
-    await Promise.all([
-      inParallel(files, () => openLane(server.url, { verbose, again: flags.again ? again : undefined })),
-      flags.beside && beside(flags.beside)
-    ])
+    const shared = new SharedProcesses()
+    const options = { url: server.url, shared, verbose, again: flags.again ? again : undefined }
+    await Promise.all([inParallel(files, file => runOne(file, options)), flags.beside && beside(flags.beside)])
+    await closeShared(shared)
     // Each in a process of its own.
-    const alone = openLane(server.url, { verbose })
-    for (const file of again) if (!interrupted.signal.aborted) await alone.run({ ...file, shares: false })
+    for (const file of again)
+      if (!interrupted.signal.aborted) await runOne({ ...file, shares: false }, { ...options, again: undefined })
   } finally {
     await server.close()
   }
@@ -141,47 +141,48 @@ function costOf(tookMs: number, cpuMs: number): string {
   return `${(tookMs / 1000).toFixed(1)} s, CPU ${(cpuMs / 1000).toFixed(1)} s`
 }
 
-/**
- * Runs files one after the other, those that share a process in one for each dialect. With `again` those that fail are put there
- * instead of being counted, as long as they are few.
- */
-function openLane(url: string, { verbose, again }: { verbose: boolean; again?: TestRun[] | undefined }): Lane<TestRun> {
-  const processes = new Map<string, SharedProcess>()
-  const timeoutMs = Number(flags.timeout) * 1000
-  return {
-    async run({ path, dialect, shares }) {
-      const spoken = dialect ?? (process.env.TEST_DIALECT || dialects[0])
-      const env = {
-        ...process.env,
-        TEST_PG_URL: url,
-        NODE_OPTIONS: [process.env.NODE_OPTIONS, ONE_THREAD].filter(Boolean).join(' '),
-        // One process for files that say nothing of dialects and for those of the dialect they are run in.
-        ...(dialect || shares ? { TEST_DIALECT: spoken } : {}),
-        ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
-      }
-      const shared = shares ? (processes.get(spoken) ?? new SharedProcess(env)) : undefined
-      if (shared) processes.set(spoken, shared)
-      const outcome = await runFile(path, { env, timeoutMs, shared, signal: interrupted.signal })
-      if (interrupted.signal.aborted) return
-      times.push({ name: keyOf(path, dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
-      if (!again || outcome.failed === 0 || again.length === MAX_AGAIN)
-        return printOutcome(nameOf({ path, dialect }), outcome, verbose)
-      again.push({ path, dialect })
-      const name = nameOf({ path, dialect })
-      const why = outcome.complaints.map(complaint => `${name} ${complaint}.\n`).join('')
-      console.log(
-        `\n${outcome.output.trimEnd()}\n\n${why}${pc.yellow('!')} ${name} failed beside others; it runs again alone.`
-      )
-    },
-    async close() {
-      for (const shared of processes.values()) {
-        const complaint = await shared.close()
-        if (complaint === undefined || interrupted.signal.aborted) continue
-        counts.failed++
-        unhappy.push('a process that files share')
-        console.log(`${pc.red('✘')} A process that files share ${complaint}`)
-      }
-    }
+interface RunOptions {
+  url: string
+  shared: SharedProcesses
+  verbose: boolean
+  /** A file that fails is put here instead of being counted, as long as they are few. */
+  again?: TestRun[] | undefined
+}
+
+async function runOne({ path, dialect, shares }: TestRun, { url, shared, verbose, again }: RunOptions): Promise<void> {
+  const env = {
+    ...process.env,
+    TEST_PG_URL: url,
+    NODE_OPTIONS: [process.env.NODE_OPTIONS, ONE_THREAD].filter(Boolean).join(' '),
+    // One process for files that say nothing of dialects and for those of the dialect they are run in.
+    ...(dialect || shares ? { TEST_DIALECT: dialect ?? (process.env.TEST_DIALECT || dialects[0]) } : {}),
+    ...(pc.isColorSupported ? { FORCE_COLOR: '1' } : {})
+  }
+  const outcome = await runFile(path, {
+    env,
+    timeoutMs: Number(flags.timeout) * 1000,
+    shared: shares ? shared : undefined,
+    signal: interrupted.signal
+  })
+  if (interrupted.signal.aborted) return
+  times.push({ name: keyOf(path, dialect), tookMs: outcome.tookMs, cpuMs: outcome.cpuMs })
+  if (!again || outcome.failed === 0 || again.length === MAX_AGAIN)
+    return printOutcome(nameOf({ path, dialect }), outcome, verbose)
+  again.push({ path, dialect })
+  const name = nameOf({ path, dialect })
+  const why = outcome.complaints.map(complaint => `${name} ${complaint}.\n`).join('')
+  console.log(
+    `\n${outcome.output.trimEnd()}\n\n${why}${pc.yellow('!')} ${name} failed beside others; it runs again alone.`
+  )
+}
+
+/** Ends the processes that files shared; one that does not end, or not well, is a failure. */
+async function closeShared(shared: SharedProcesses): Promise<void> {
+  for (const complaint of await shared.close()) {
+    if (interrupted.signal.aborted) return
+    counts.failed++
+    unhappy.push('a process that files share')
+    console.log(`${pc.red('✘')} A process that files share ${complaint}`)
   }
 }
 
@@ -222,7 +223,7 @@ async function select(): Promise<TestRun[]> {
         leftOut++
         return []
       }
-      const shares = !lines.includes(FULL_RUN_ONLY) && !lines.includes(OWN_PROCESS)
+      const shares = !lines.includes(OWN_PROCESS)
       const speaks = lines.includes('// test once for each dialect')
       if (!speaks) return [{ path, shares }]
       if (quick) leftOut += wanted.length - 1
@@ -245,13 +246,13 @@ function keyOf(path: string, dialect?: string): string {
   return `${relative(flags.dir, path)}${dialect ? ` (${dialect})` : ''}`
 }
 
-async function inParallel(files: TestRun[], open: () => Lane<TestRun>): Promise<void> {
+async function inParallel(files: TestRun[], run: (file: TestRun) => Promise<void>): Promise<void> {
   const cores = availableParallelism()
   const given = Number(process.env.TEST_CONCURRENCY)
   const width = given || Math.min(12, 3 * cores)
   // What takes longest begins first, so that no long file is left for the end.
   const longest = files.toSorted((a, b) => secondsOf(b) - secondsOf(a))
-  await inLanes(longest, { width, most: given || Math.min(24, 6 * cores), open, signal: interrupted.signal })
+  await inLanes(longest, { width, most: given || Math.min(24, 6 * cores), run, signal: interrupted.signal })
 }
 
 function printOutcome(name: string, outcome: FileOutcome, verbose: boolean): void {

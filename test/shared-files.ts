@@ -27,7 +27,7 @@ interface Limits {
   signal: AbortSignal
 }
 
-export class SharedProcess {
+class SharedProcess {
   #env: NodeJS.ProcessEnv
   #child: ChildProcess | undefined
   /** Files the process has run, for the complaint that one of them left something open. */
@@ -133,5 +133,32 @@ export class SharedProcess {
 
   #keep(text: string): void {
     this.#output = (this.#output + text).slice(-OUTPUT_LIMIT)
+  }
+}
+
+/** The processes that the files of a run share: no more of them than files beside each other, since each loads and compiles all modules. */
+export class SharedProcesses {
+  /** By the dialect they speak. */
+  #free = new Map<string | undefined, SharedProcess[]>()
+  #all: SharedProcess[] = []
+
+  /** Runs a test file to its end, in a process that is free or in a new one. */
+  async execute(path: string, { env, ...limits }: Limits & { env: NodeJS.ProcessEnv }): Promise<Ended> {
+    const free = this.#free.get(env.TEST_DIALECT) ?? []
+    this.#free.set(env.TEST_DIALECT, free)
+    let shared = free.pop()
+    if (!shared) {
+      shared = new SharedProcess(env)
+      this.#all.push(shared)
+    }
+    const ended = await shared.execute(path, limits)
+    free.push(shared)
+    return ended
+  }
+
+  /** Lets all of them end; returns what is wrong with those that do not, or not well. */
+  async close(): Promise<string[]> {
+    const complaints = await Promise.all(this.#all.map(shared => shared.close()))
+    return complaints.filter(complaint => complaint !== undefined)
   }
 }

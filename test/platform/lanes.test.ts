@@ -21,9 +21,8 @@ for (const [idle, most] of [
       underWay.delete(item)
     }
     const items = Array.from({ length: 30 }, (_, item) => item)
-    const open = () => ({ run, close: async () => {} })
     const { signal } = new AbortController()
-    await inLanes(items, { width: 2, most: 5, open, signal, idle: () => idle, lookMs: 5 })
+    await inLanes(items, { width: 2, most: 5, run, signal, idle: () => idle, lookMs: 5 })
     assert.equal(ran, items)
     assert.is(widest, most)
   })

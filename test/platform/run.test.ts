@@ -10,6 +10,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { runningEmbedded } from '../../db/embedded.ts'
 import { runFile } from '../run-file.ts'
+import { SharedProcesses } from '../shared-files.ts'
 import { until } from '../support/until.ts'
 
 const runner = fileURLToPath(new URL('../run.ts', import.meta.url))
@@ -217,6 +218,25 @@ test.run()`,
   ).finally(() => rm(marker, { force: true }))
   assert.is(code, 0, out)
   assert.is(last, '2 passed, 0 failed')
+})
+
+sharing('take a process that is free before another is started', async () => {
+  const names = ['a', 'b', 'c']
+  const dir = await fixtures(
+    Object.fromEntries(names.map(name => [`${name}.test.ts`, `${pid(name)}${uvu}test('x', () => {})\ntest.run()`]))
+  )
+  const shared = new SharedProcesses()
+  const { signal } = new AbortController()
+  const options = { env: process.env, timeoutMs: 60_000, signal, shared }
+  const pidOf = async (name: string) => {
+    const { output } = await runFile(join(dir, `${name}.test.ts`), options)
+    return pidsOf(output)[0]?.slice(2)
+  }
+  const beside = await Promise.all([pidOf('a'), pidOf('b')])
+  assert.is(new Set(beside).size, 2)
+  assert.ok(beside.includes(await pidOf('c')))
+  assert.equal(await shared.close(), [])
+  await rm(dir, { recursive: true })
 })
 
 sharing('fail together when one of them leaves something open', async () => {
