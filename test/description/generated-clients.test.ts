@@ -69,7 +69,7 @@ async function compile(folder: string): Promise<void> {
   }
   await writeFile(join(folder, 'tsconfig.json'), JSON.stringify({ compilerOptions, include: ['*.ts'] }))
   const compiler = join(root, 'node_modules/typescript7/bin/tsc')
-  await run(process.execPath, [compiler, '-p', folder]).catch((error: { stdout: string }) => {
+  await run(process.execPath, [compiler, '-p', folder, '--singleThreaded']).catch((error: { stdout: string }) => {
     throw new Error(error.stdout.slice(0, 3000))
   })
 }
