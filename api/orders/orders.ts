@@ -97,35 +97,27 @@ interface Placement {
   present(row: Outcome): object
 }
 
-interface WaitingPlacement extends Placement {
-  /** Call it once the order is known to wait for its broker no longer. */
-  placed(): void
-}
-
 type PlacingRequest = Pick<OperationRequest<object>, 'partner' | 'signal' | 'trace' | 'ageMs'>
 
 /**
- * Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. Throws RATE_LIMITED where too many
- * orders of the partner have waited for its broker for long.
+ * Stores an order, or finds the one of its clientOrderId, and returns its contract or its error. Throws RATE_LIMITED where many orders of
+ * the partner have waited for its broker for long.
  */
 export async function place(request: PlacingRequest, services: ApiServices, order: Placement): Promise<Reply> {
-  const placed = services.backlog.enter(request.partner.partnerId, 'place')
-  try {
-    return await storeAndWait(request, services, { ...order, placed })
-  } finally {
-    placed()
-  }
-}
-
-async function storeAndWait(request: PlacingRequest, services: ApiServices, order: WaitingPlacement): Promise<Reply> {
   const { partner, signal } = request
+  services.backlog.requireRoom(partner.partnerId, 'place')
   for (let decision = 1; decision <= MAX_DECISIONS; decision++) {
     const { stored, id, firstHint } = await store(request, services, order)
     if (stored.order) {
       if (!stored.created) checkSameTerms(stored.order, order)
       if (stored.halt) throw tradingHalted(stored.halt, stored.order.id)
       if (stored.otherMode) throw wrongModeError(order, `The account of order ${stored.order.id}`)
-      return awaitReply(services, stored, { order, signal, firstHint: stored.order.id === id ? firstHint : undefined })
+      return awaitReply(services, stored, {
+        partner,
+        order,
+        signal,
+        firstHint: stored.order.id === id ? firstHint : undefined
+      })
     }
     if ('halt' in stored) throw tradingHalted(stored.halt)
     // A repeat returns its order regardless of the account's state since: a placed order must never be reported as not
@@ -188,14 +180,14 @@ async function refusalOf(
  */
 async function replay(
   services: ApiServices,
-  { partnerId }: Pick<OperationRequest<object>['partner'], 'partnerId'>,
-  { order, signal, refusal }: { order: WaitingPlacement; signal: AbortSignal; refusal: ApiError }
+  partner: OrderPartner,
+  { order, signal, refusal }: { order: Placement; signal: AbortSignal; refusal: ApiError }
 ): Promise<Reply> {
-  const found = await findStored(services.db, { partnerId, clientOrderId: order.clientOrderId })
+  const found = await findStored(services.db, { partnerId: partner.partnerId, clientOrderId: order.clientOrderId })
   if (!found) throw refusal
   checkSameTerms(found, order)
   if (found.phase === 'failed' && found.retryable) throw refusal
-  return awaitReply(services, { order: found, created: false }, { order, signal, firstHint: undefined })
+  return awaitReply(services, { order: found, created: false }, { partner, order, signal, firstHint: undefined })
 }
 
 /** The refusal of an order whose account is not of the mode that it expects. */
@@ -216,14 +208,10 @@ function checkSameTerms(stored: StoredOrder, { traderExternalId, terms }: Placem
 async function awaitReply(
   services: ApiServices,
   stored: Stored,
-  {
-    order,
-    signal,
-    firstHint
-  }: { order: WaitingPlacement; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
+  { order, ...wait }: { order: Placement } & OrderWait
 ): Promise<Reply> {
   const headers: Record<string, string> = stored.created ? {} : { 'Idempotent-Replayed': 'true' }
-  const row = await awaitOutcome(services, stored.order, { order, signal, firstHint })
+  const row = await awaitOutcome(services, stored.order, { settle: order.settle, ...wait })
   if (order.settle && isSettlementInReview(row)) throw settlementReviewError(row, headers)
   if (row.phase === 'open' || row.phase === 'closed') return new Reply(order.present(row), headers)
   throw noContractError(row, headers)
@@ -235,6 +223,7 @@ const REREADS = { firstMs: 1000, mostMs: 4000 }
 const EXPIRE_EVERY_MS = 200
 
 const isWaiting = (phase: Outcome['phase']): boolean => phase === 'queued' || phase === 'unproven'
+const isUnbought = (phase: Outcome['phase']): boolean => isWaiting(phase) || phase === 'sending'
 
 const isDecided = (row: Outcome, settle: boolean): boolean =>
   row.phase === 'failed' ||
@@ -255,17 +244,23 @@ function settlementReviewError(row: Outcome, headers: Record<string, string> = {
   })
 }
 
+type OrderPartner = Pick<OperationRequest<object>['partner'], 'partnerId'>
+
+/** Who waits for an order, and until when. */
+interface OrderWait {
+  partner: OrderPartner
+  signal: AbortSignal
+  /** The wait that began before the order was stored; undefined for an order that was there already. */
+  firstHint: Promise<string | undefined> | undefined
+}
+
 /** Waits until the order is decided or settled, or time is up; returns its state then. */
 async function awaitOutcome(
   services: ApiServices,
   first: StoredOrder,
-  {
-    order: { settle, placed },
-    signal,
-    firstHint
-  }: { order: WaitingPlacement; signal: AbortSignal; firstHint: Promise<string | undefined> | undefined }
+  { settle, partner, signal, firstHint }: { settle: boolean } & OrderWait
 ): Promise<Outcome> {
-  const { bus, batched, config, db } = services
+  const { bus, batched, config, db, backlog } = services
   const deadline = performance.now() + config.settleWaitMs
   // The first wait began before the order was stored and usually ends with the outcome. Only a repeat reads the row at once.
   if (firstHint !== undefined) {
@@ -274,26 +269,33 @@ async function awaitOutcome(
     if (carried && isDecided(carried, settle)) return carried
   }
   let expireAt = performance.now() + Math.max(0, first.ttl_left_ms)
-  for (let { phase } = first, reads = 0; ; reads++) {
-    // Listen first, read then, sleep last: no wake-up is lost between them.
-    const until = Math.min(
-      atCommonMoment(performance.now() + backOff(reads, REREADS)),
-      deadline,
-      isWaiting(phase) ? expireAt : deadline
-    )
-    const woken = bus.wait('order', first.id, until - performance.now(), signal)
-    const row = await batched.order(first.id)
-    if (!row) throw new Error(`order ${first.id} was stored and is not there`)
-    phase = row.phase
-    if (phase === 'open') placed()
-    if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
-    await woken
-    // With no worker running, a queued order is failed here when its time to live is over.
-    if (isWaiting(phase) && performance.now() >= expireAt) {
-      const [expired] = await expireOrders(db, [row.id], first.ends_ms)
-      if (expired) return expired
-      expireAt = performance.now() + EXPIRE_EVERY_MS
+  let leave: (() => void) | undefined
+  try {
+    for (let { phase } = first, reads = 0; ; reads++) {
+      // Listen first, read then, sleep last: no wake-up is lost between them.
+      const until = Math.min(
+        atCommonMoment(performance.now() + backOff(reads, REREADS)),
+        deadline,
+        isWaiting(phase) ? expireAt : deadline
+      )
+      const woken = bus.wait('order', first.id, until - performance.now(), signal)
+      const row = await batched.order(first.id)
+      if (!row) throw new Error(`order ${first.id} was stored and is not there`)
+      phase = row.phase
+      if (isDecided(row, settle) || performance.now() >= deadline || signal.aborted) return row
+      // A wait was over before this read.
+      if (isUnbought(phase) && (firstHint !== undefined || reads > 0)) leave ??= backlog.add(partner.partnerId, 'place')
+      else leave?.()
+      await woken
+      // With no worker running, a queued order is failed here when its time to live is over.
+      if (isWaiting(phase) && performance.now() >= expireAt) {
+        const [expired] = await expireOrders(db, [row.id], first.ends_ms)
+        if (expired) return expired
+        expireAt = performance.now() + EXPIRE_EVERY_MS
+      }
     }
+  } finally {
+    leave?.()
   }
 }
 

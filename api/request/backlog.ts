@@ -1,56 +1,48 @@
-// Requests of each partner that wait for its broker. A broker that is slow for one partner makes thousands of them wait in a minute,
-// and then end unbought: each costs a row, several statements and memory that everybody else lacks. So once many of a partner's
-// requests have waited for long, further ones are refused before anything is stored. A burst that the broker takes at once is not.
+// Requests of each partner that have waited for its broker for long. A broker that is slow for one partner makes thousands of them
+// wait in a minute, and then end unbought: each costs a row, several statements and memory that everybody else lacks. So once many have
+// waited for long, further ones are refused before anything is stored. A burst that the broker takes at once is not.
 import type { queueOf } from '../../db/platform/broker-requests.ts'
 import { countTurnedAway } from '../../db/platform/metrics.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 
-// A broker responds in less than half of this as a rule.
-const LONG_MS = 1000
+/** From here on a request has waited for long, ms: a broker responds in less than half of it as a rule. */
+export const LONG_MS = 1000
 // As many as the largest plan has calls in a second.
-const MOST_FOR_LONG = 200
+const MOST = 200
+
+/** For what it waits. */
+type Kind = 'place' | ReturnType<typeof queueOf>
 
 export interface Backlog {
-  /**
-   * Adds a request of a partner that waits for its broker to place, read or sell; the returned function takes it out, and calling it
-   * once more does nothing. Throws RATE_LIMITED with Retry-After where too many of the same kind have waited for long.
-   */
-  enter(partnerId: string, kind: 'place' | ReturnType<typeof queueOf>): () => void
+  /** Throws RATE_LIMITED with Retry-After where too many requests of the partner have waited for long, of the same kind. */
+  requireRoom(partnerId: string, kind: Kind): void
+  /** Adds a request that has waited for long; the returned function takes it out, and calling it once more does nothing. */
+  add(partnerId: string, kind: Kind): () => void
 }
 
-/** The requests of one process. `now` is a clock in milliseconds. */
-export function openBacklog({ mostForLong = MOST_FOR_LONG, now = () => performance.now() } = {}): Backlog {
-  /** When each began to wait, by partner and kind, oldest first. */
-  const waiting = new Map<string, Set<{ since: number }>>()
-
-  /** Whether as many as may wait for long do. */
-  function isFull(own: Set<{ since: number }>): boolean {
-    if (own.size < mostForLong) return false
-    const since = now() - LONG_MS
-    let count = 0
-    for (const each of own) {
-      if (each.since > since) return false
-      count += 1
-      if (count === mostForLong) return true
-    }
-    return false
+/** The requests of one process. */
+export function openBacklog({ most = MOST } = {}): Backlog {
+  const counts = new Map<string, number>()
+  const change = (name: string, by: number) => {
+    const count = (counts.get(name) ?? 0) + by
+    if (count > 0) counts.set(name, count)
+    else counts.delete(name)
   }
-
   return {
-    enter(partnerId, kind) {
+    requireRoom(partnerId, kind) {
+      if ((counts.get(`${kind} ${partnerId}`) ?? 0) < most) return
+      countTurnedAway('request')
+      const message =
+        'Too many requests of this partner are waiting for its broker, which is slow: let some of them end first.'
+      throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
+    },
+    add(partnerId, kind) {
       const name = `${kind} ${partnerId}`
-      const own = waiting.get(name) ?? new Set()
-      if (isFull(own)) {
-        countTurnedAway('request')
-        const message =
-          'Too many requests of this partner are waiting for its broker, which is slow: let some of them end first.'
-        throw new ApiError('RATE_LIMITED', message, { headers: { 'Retry-After': '1' } })
-      }
-      const entry = { since: now() }
-      waiting.set(name, own.add(entry))
+      let left = false
+      change(name, 1)
       return () => {
-        own.delete(entry)
-        if (own.size === 0 && waiting.get(name) === own) waiting.delete(name)
+        if (!left) change(name, -1)
+        left = true
       }
     }
   }

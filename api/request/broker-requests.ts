@@ -2,6 +2,7 @@
 // connection to the broker and never decrypts a token.
 import { queueOf } from '../../db/platform/broker-requests.ts'
 import type { ApiServices } from '../operation.ts'
+import { LONG_MS } from './backlog.ts'
 
 /**
  * The workers' response to a broker request. Throws their refusal, or BROKER_UPSTREAM when no response comes in time, or RATE_LIMITED when
@@ -20,10 +21,17 @@ export async function requestFromBroker<Response>(
   }
 ): Promise<Response> {
   const { signal, ...given } = request
-  const leave = backlog.enter(request.partnerId, queueOf(request.kind))
+  const { partnerId, kind } = request
+  const lane = queueOf(kind)
+  backlog.requireRoom(partnerId, lane)
+  let leave = () => {}
+  const timer = setTimeout(() => {
+    leave = backlog.add(partnerId, lane)
+  }, LONG_MS)
   try {
     return (await batched.sendBrokerRequest({ timeoutMs: 15_000, ...given }, signal)) as Response
   } finally {
+    clearTimeout(timer)
     leave()
   }
 }

@@ -289,7 +289,7 @@ counted('for a report of markups is known to the worker that reads the next one'
 
 interface PlacedInBurst {
   status: number
-  body: { orderId?: string; message?: string }
+  body: { orderId?: string; error?: string; message?: string }
 }
 
 const place = (trader: TestTrader, changes: object = {}): Promise<PlacedInBurst> =>
@@ -342,7 +342,8 @@ killed(
     // What is left of the quota is used, for following what is open, too.
     assert.ok(contracts() - before >= quota * 0.52, `${contracts() - before} placed`)
     for (const { status, body } of placed.filter(each => each.status !== 200)) {
-      assert.is(status, 502, JSON.stringify(body))
+      // Where the machine is busy, the last ones come when many of the others have waited for long.
+      assert.ok(status === 502 || (status === 429 && body.error === 'RATE_LIMITED'), JSON.stringify(body))
       // Usually too many calls; on a busy machine a permit that ran out, or the order that was in doubt.
       assert.not.match(body.message ?? 'none', /none|it was not placed\.$/)
     }

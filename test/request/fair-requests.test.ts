@@ -175,47 +175,60 @@ const refusalOf = (work: () => unknown): ApiError => {
   throw new Error('it was not refused')
 }
 
-waiting(
-  'for a slow broker are bounded once many have waited for long: bursts are not, nor are others or other kinds',
-  () => {
-    const clock = { ms: 0 }
-    const backlog = openBacklog({ mostForLong: 2, now: () => clock.ms })
-    const enter = (partnerId = 'greedy', kind: 'place' | 'ask' = 'ask') => backlog.enter(partnerId, kind)
-    const [first] = [enter(), enter(), enter()]
-    clock.ms = 1000
-    const refusal = refusalOf(enter)
-    assert.equal([refusal.code, refusal.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
-    enter('modest')
-    enter('greedy', 'place')
-    first?.()
-    first?.()
-    assert.is(refusalOf(enter).code, 'RATE_LIMITED', 'two are left')
-  }
-)
+waiting('for a slow broker are bounded once many have waited for long: others and other kinds are not', () => {
+  const backlog = openBacklog({ most: 2 })
+  const check = (partnerId = 'greedy', kind: 'place' | 'ask' = 'ask') => backlog.requireRoom(partnerId, kind)
+  const leave = backlog.add('greedy', 'ask')
+  check()
+  backlog.add('greedy', 'ask')
+  const refusal = refusalOf(check)
+  assert.equal([refusal.code, refusal.headers?.['Retry-After']], ['RATE_LIMITED', '1'])
+  check('modest')
+  check('greedy', 'place')
+  leave()
+  leave()
+  check()
+  backlog.add('greedy', 'ask')
+  assert.is(refusalOf(check).code, 'RATE_LIMITED')
+})
 
 waiting(
   'for a slow broker are refused before anything of them is stored, and an order that is bought waits no longer',
   async () => {
     const { env, services, makePartner } = await openHarness({ env: brokerEnv(simulator) })
     const { db } = services
-    const clock = { ms: 0 }
-    services.backlog = openBacklog({ mostForLong: 1, now: () => clock.ms })
+    services.backlog = openBacklog({ most: 1 })
     const partner = await makePartner()
     const [first, second] = [await partner.makeTrader(), await partner.makeTrader()]
     const place = ({ traderExternalId }: typeof first, more = {}) =>
       partner.call(placeBinaryOrder, {
         body: tickOrder(traderExternalId, { duration: 15, durationUnit: 's', ...more })
       })
-    const stored = () => db('orders').where({ partner_id: partner.partnerId }).pluck('id')
-    // Nobody buys it yet.
-    const waits = place(first, { waitForSettle: true })
-    await until('it to be stored', async () => (await stored()).length === 1)
-    clock.ms = 1000
+    const read = ({ traderExternalId }: typeof first) => partner.call(getBalance, { query: { traderExternalId } })
+    const isFull = async (kind: 'place' | 'ask') => {
+      try {
+        services.backlog.requireRoom(partner.partnerId, kind)
+        return false
+      } catch {
+        return true
+      }
+    }
+    const stored = async () => [
+      (await db('orders').where({ partner_id: partner.partnerId })).length,
+      (await db('broker_requests').where({ partner_id: partner.partnerId })).length
+    ]
+    // Nobody buys or reads anything yet.
+    const [waits, balance] = [place(first, { waitForSettle: true }), read(first)]
+    await until('the order to have waited for long', () => isFull('place'))
+    await until('the balance to have waited for long', () => isFull('ask'))
     const refused = await place(second)
     assert.equal([refused.status, refused.body.error], [429, 'RATE_LIMITED'])
-    assert.is((await stored()).length, 1)
+    assert.is((await read(second)).status, 429)
+    assert.equal(await stored(), [1, 1])
     await startTestWorker(env)
-    // It waits for its settlement now.
+    assert.is((await balance).status, 200)
+    assert.is((await read(second)).status, 200)
+    // The first one waits for its settlement now.
     await until('another order to be taken', async () => (await place(second)).body.status === 'OPEN')
     assert.is(await Promise.race([waits.then(() => 'ended'), turn()]), undefined)
     const closed = await partner.call(closeOrder, { params: { id: (await waits).body.orderId } })
