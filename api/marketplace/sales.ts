@@ -14,6 +14,7 @@ import {
 import { requireRoomUnless } from '../../db/platform/bounds.ts'
 import { usdOf } from '../../schemas/fields/money.ts'
 import {
+  OWNED_PAGE,
   OwnedQuery,
   Purchase,
   PurchaseList,
@@ -24,8 +25,6 @@ import {
 import type { Operation } from '../operation.ts'
 import { partyOf } from '../party.ts'
 import { type IdParams, idParams } from './listings.ts'
-
-const PAGE = 1000
 
 function saleOf({ params, body }: { params: IdParams; body: Sale }) {
   const { expectedPriceUsd: expected } = body
@@ -112,7 +111,7 @@ export const listMyPurchases: Operation<{ query: OwnedQuery }> = {
   path: '/v1/marketplace/my/purchases',
   tag: 'Marketplace',
   summary: 'Purchases of the acting party',
-  description: `Refunded purchases too, newest first, ${PAGE} a page.`,
+  description: `Refunded purchases too, newest first, ${OWNED_PAGE} a page.`,
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',
@@ -120,8 +119,8 @@ export const listMyPurchases: Operation<{ query: OwnedQuery }> = {
   response: PurchaseList,
   errors: [],
   async handle(request, { db }) {
-    const { cursor } = request.query
-    const { purchases, nextCursor } = await pageOfPurchases(db, partyOf(request), { limit: PAGE, cursor })
+    const { limit = OWNED_PAGE, cursor } = request.query
+    const { purchases, nextCursor } = await pageOfPurchases(db, partyOf(request), { limit, cursor })
     return { data: purchases.map(presentPurchase), nextCursor }
   }
 }
@@ -132,7 +131,7 @@ export const listMySubscriptions: Operation<{ query: OwnedQuery }> = {
   path: '/v1/marketplace/my/subscriptions',
   tag: 'Marketplace',
   summary: 'Subscriptions of the acting party',
-  description: `Canceled subscriptions too, newest first, ${PAGE} a page; of more, those that run are on the pages before canceled ones.`,
+  description: `Canceled subscriptions too, newest first, ${OWNED_PAGE} a page; of more, those that run are on the pages before canceled ones.`,
   auth: 'key',
   actor: true,
   scope: 'marketplace:read',
@@ -140,8 +139,8 @@ export const listMySubscriptions: Operation<{ query: OwnedQuery }> = {
   response: SubscriptionList,
   errors: [],
   async handle(request, { db }) {
-    const { cursor } = request.query
-    const { subscriptions, nextCursor } = await pageOfSubscriptions(db, partyOf(request), { limit: PAGE, cursor })
+    const { limit = OWNED_PAGE, cursor } = request.query
+    const { subscriptions, nextCursor } = await pageOfSubscriptions(db, partyOf(request), { limit, cursor })
     return { data: subscriptions.map(presentSubscription), nextCursor }
   }
 }

@@ -270,7 +270,7 @@ export async function pageOfPurchases(
   const found = await rows<PurchaseRow>(
     db,
     `select * from marketplace_purchases where party_id = :partyId
-        and (:after::text is null or (purchased_at, id) < (select a.purchased_at, a.id from marketplace_purchases a where a.id = :after))
+        and (:after::text is null or (purchased_at, id) < (select a.purchased_at, a.id from marketplace_purchases a where a.id = :after and a.party_id = :partyId))
       order by purchased_at desc, id desc limit :limit + 1`,
     { partyId, after: after ?? null, limit }
   )
@@ -296,7 +296,7 @@ export async function pageOfSubscriptions(
     `select * from marketplace_subscriptions where party_id = :partyId
         and (:after::text is null or (status = 'CANCELED') > :canceled::boolean
              or ((status = 'CANCELED') = :canceled::boolean
-                 and (created_at, id) < (select a.created_at, a.id from marketplace_subscriptions a where a.id = :after)))
+                 and (created_at, id) < (select a.created_at, a.id from marketplace_subscriptions a where a.id = :after and a.party_id = :partyId)))
       order by status = 'CANCELED', created_at desc, id desc limit :limit + 1`,
     { partyId, after: after ?? null, canceled: canceled === 1, limit }
   )
@@ -314,8 +314,9 @@ export async function pageOfSubscriptions(
 function placeIn(list: MarkedList, cursor: string | undefined, length: number): unknown[] {
   if (cursor === undefined) return []
   const place = readListCursor(list, cursor, length)
-  if (typeof place?.[0] !== 'string') throw foreignCursor()
-  return place
+  const [id, ...rest] = place ?? []
+  if (typeof id !== 'string' || rest.some(part => typeof part !== 'number')) throw foreignCursor()
+  return [id, ...rest]
 }
 
 /** A purchase as its buyer and the operator see it. */

@@ -1,6 +1,6 @@
 // What is sold in the marketplace: purchases, for ever, and subscriptions, by the month.
 import type { FromSchema } from 'json-schema-to-ts'
-import { cursor, idField, timestamp } from '../fields/fields.ts'
+import { cursor, idField, pageSize, timestamp } from '../fields/fields.ts'
 import { cursorListOf } from '../fields/pages.ts'
 import { MAX_PRICE_USD } from './creator.ts'
 import { botId, lines, orNull } from './marketplace.ts'
@@ -67,8 +67,14 @@ export type SubscriptionStatus = 'ACTIVE' | 'PAST_DUE' | 'CANCELED'
 
 export const SubscriptionList = cursorListOf(Subscription)
 
+/** How many a page of what a party has may show, and shows where nothing else is requested. */
+export const OWNED_PAGE = 1000
+
 /** Query of the lists of what a party has. */
-export const OwnedQuery = { type: 'object', properties: { cursor } } as const
+export const OwnedQuery = {
+  type: 'object',
+  properties: { limit: { ...pageSize, maximum: OWNED_PAGE, default: OWNED_PAGE }, cursor }
+} as const
 export type OwnedQuery = FromSchema<typeof OwnedQuery>
 
 /** Body of a purchase and of a subscription; without it the price is whatever it is. */

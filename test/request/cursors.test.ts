@@ -2,6 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listTraderAnalytics } from '../../api/analytics/traders.ts'
+import { listMyPurchases, listMySubscriptions, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import type { Operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations.ts'
 import { listOrders } from '../../api/orders/orders.ts'
@@ -9,6 +10,7 @@ import { listRequests } from '../../api/requests.ts'
 import { listWebhookDeliveries } from '../../api/webhooks/deliveries.ts'
 import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { type CallInput, closeAll, openHarness, type TestPartner } from '../support/harness.ts'
+import { makeBot } from '../support/marketplace-makers.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const harness = await openHarness()
@@ -49,6 +51,11 @@ async function makeLists(): Promise<{ partner: TestPartner; lists: Listing[]; se
   const partner = await harness.makePartner()
   for (let made = 0; made < 3; made++) await insertOrderRows(db, await partner.makeTrader())
   const [first, second] = [await makeEndpoint(partner), await makeEndpoint(partner)]
+  const seller = await harness.makePartner()
+  for (let made = 0; made < 3; made++) {
+    const params = { id: await makeBot(seller, { oneTimePriceUsd: 0, monthlyPriceUsd: 0 }) }
+    for (const buy of [purchaseBot, subscribeToBot]) await partner.call(buy, { params })
+  }
   const hourAgo = new Date(Date.now() - 3_600_000).toISOString()
   const lists: Listing[] = [
     {
@@ -79,7 +86,9 @@ async function makeLists(): Promise<{ partner: TestPartner; lists: Listing[]; se
       others: [{ status: 'DELIVERED' }],
       paging: [{ limit: 200 }],
       before: cursor => partsOf(cursor)[0] as string
-    }
+    },
+    { row: listMyPurchases, query: {}, others: [], paging: [{ limit: 200 }], before: withoutMark },
+    { row: listMySubscriptions, query: {}, others: [], paging: [{ limit: 200 }], before: withoutMark }
   ]
   return { partner, lists, second }
 }
@@ -134,7 +143,7 @@ cursors('of another list is refused', async () => {
       const cursor = await cursorOf(stranger)
       await isRefused(read(owner, list, { ...list.query, cursor }), `${stranger.row.name} for ${list.row.name}`)
     }
-  const cursor = await cursorOf(lists.at(-1) as Listing)
+  const cursor = await cursorOf(lists.find(({ row }) => row === listWebhookDeliveries) as Listing)
   await isRefused(read(owner, { row: listWebhookDeliveries, params: { id: second } }, { cursor }), 'another endpoint')
 })
 

@@ -2005,6 +2005,8 @@ export interface paths {
                 query?: {
                     /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
                     cursor?: string;
+                    /** @description How many entries at most. */
+                    limit?: number;
                 };
                 header?: never;
                 path?: never;
@@ -2044,6 +2046,8 @@ export interface paths {
                 query?: {
                     /** @description nextCursor of the page before, of the same list under the same filters; opaque. */
                     cursor?: string;
+                    /** @description How many entries at most. */
+                    limit?: number;
                 };
                 header?: never;
                 path?: never;
