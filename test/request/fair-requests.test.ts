@@ -480,7 +480,8 @@ exchanging('another one’s requests are served at once', async () => {
   const traders = await Promise.all(Array.from({ length: 30 }, () => greedy.makeTrader()))
   const other = await modest.makeTrader()
   const lock = await harness.services.db.transaction()
-  await lock('traders').where({ partner_id: greedy.partnerId }).forUpdate().select('id')
+  // As a change of a trader takes; with the lock of an erasure they would be refused at once.
+  await lock('traders').where({ partner_id: greedy.partnerId }).forNoKeyUpdate().select('id')
   const renewals = Promise.all(
     traders.map(({ traderExternalId: externalId, accountId }) => greedy.makeTrader({ externalId, accountId }))
   )
