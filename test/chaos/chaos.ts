@@ -15,6 +15,8 @@ export interface ChaosOptions {
   seed: number
   orders: number
   kills: number
+  /** So many have to be, up to four times as long. */
+  leastKills?: number
   /** How long orders and faults are spread over, on a machine that is not busy otherwise. */
   minutes: number
   workers: number
@@ -87,7 +89,8 @@ export async function chaos(options: ChaosOptions): Promise<ChaosReport> {
     const startedAt = performance.now()
     const { sockets = 0 } = options
     const consumers = sockets > 0 ? await startConsumers(stack, { count: sockets, seed: seed + 3 }) : undefined
-    const injected = startFaults(stack, { seed: seed + 1, kills: options.kills, ms, restartAll: options.restartAll })
+    const { kills, leastKills, restartAll } = options
+    const injected = startFaults(stack, { seed: seed + 1, kills, leastKills, ms, restartAll })
     const patienceMs = Math.max(PATIENCE_MS, 2 * STARTS * startMs)
     const loading = runLoad(stack, { seed, count: options.orders, ms, most: 150, patienceMs })
     watch = setInterval(() => {

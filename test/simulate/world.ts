@@ -2,6 +2,7 @@
 // until every order has ended; then the books are audited.
 
 import type { ApiServices } from '../../api/operation.ts'
+import { openBacklog } from '../../api/request/backlog.ts'
 import { openBatched } from '../../api/request/batched.ts'
 import { announceHalts } from '../../db/platform/halts.ts'
 import { openLog } from '../../db/platform/log.ts'
@@ -219,7 +220,7 @@ export async function simulate(options: WorldOptions): Promise<LifeVerdict> {
     const batched = openBatched({ db, queue, bus, reads })
     apis.push({
       actor,
-      services: { config, db, bus, queue, batched, log } as unknown as ApiServices,
+      services: { config, db, bus, queue, batched, backlog: openBacklog(), log } as unknown as ApiServices,
       requests: new Set()
     })
   }
