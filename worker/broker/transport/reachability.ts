@@ -60,7 +60,7 @@ export class Reachability {
     } catch (error) {
       if (!isUnreachable(error)) this.#reached()
       else {
-        this.unanswered(performance.now() - startedAt)
+        this.unanswered(startedAt)
         this.#missed(error)
       }
       throw error
@@ -86,10 +86,14 @@ export class Reachability {
     this.#unansweredSince = null
   }
 
-  /** What was sent got no response in `withinMs`. Where nothing else arrived meanwhile either, the broker is taken for away. */
-  unanswered(withinMs: number): void {
-    if (withinMs <= SILENT_AFTER_MS || performance.now() - this.#receivedAt < withinMs) return
-    this.#lost(SILENT, Date.now() - withinMs)
+  /**
+   * What was sent at `sentAt`, by performance.now(), has ended without a response. Where nothing else has arrived since either, the broker
+   * is taken for away.
+   */
+  unanswered(sentAt: number): void {
+    const silentMs = performance.now() - sentAt
+    if (silentMs <= SILENT_AFTER_MS || this.#receivedAt > sentAt) return
+    this.#lost(SILENT, Date.now() - silentMs)
   }
 
   close(): void {

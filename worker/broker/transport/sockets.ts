@@ -134,8 +134,9 @@ export class BrokerConnection {
 
       const call: PendingCall = { responseKey: options.responseKey, mayRun, stream, late, resolve, reject }
       const { reachability } = this.#options
+      const sentAt = performance.now()
       const giveUp = () => {
-        if (!signal?.aborted) reachability?.unanswered(options.timeoutMs)
+        if (!signal?.aborted) reachability?.unanswered(sentAt)
         this.#settle(reqId, noResponse(call))
       }
       reachability?.sent()
