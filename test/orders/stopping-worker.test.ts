@@ -1,3 +1,4 @@
+// test in a process of its own
 // What waits on the accounts of a worker that stops is placed by another one at once, without its sweep.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
