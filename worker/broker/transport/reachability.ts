@@ -60,7 +60,7 @@ export class Reachability {
     } catch (error) {
       if (!isUnreachable(error)) this.#reached()
       else {
-        this.unanswered(startedAt)
+        this.unanswered(performance.now() - startedAt, startedAt)
         this.#missed(error)
       }
       throw error
@@ -87,13 +87,12 @@ export class Reachability {
   }
 
   /**
-   * What was sent at `sentAt`, by performance.now(), has ended without a response. Where nothing else has arrived since either, the broker
+   * What was sent at `sentAt`, by performance.now(), got no response in `withinMs`. Where nothing else has arrived since either, the broker
    * is taken for away.
    */
-  unanswered(sentAt: number): void {
-    const silentMs = performance.now() - sentAt
-    if (silentMs <= SILENT_AFTER_MS || this.#receivedAt > sentAt) return
-    this.#lost(SILENT, Date.now() - silentMs)
+  unanswered(withinMs: number, sentAt: number): void {
+    if (withinMs <= SILENT_AFTER_MS || this.#receivedAt > sentAt) return
+    this.#lost(SILENT, Date.now() - withinMs)
   }
 
   close(): void {

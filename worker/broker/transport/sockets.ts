@@ -136,7 +136,7 @@ export class BrokerConnection {
       const { reachability } = this.#options
       const sentAt = performance.now()
       const giveUp = () => {
-        if (!signal?.aborted) reachability?.unanswered(sentAt)
+        if (!signal?.aborted) reachability?.unanswered(options.timeoutMs, sentAt)
         this.#settle(reqId, noResponse(call))
       }
       reachability?.sent()
