@@ -1,6 +1,5 @@
-// The test runner: one PostgreSQL for the whole run, a few processes beside each other that run the files one after the
-// other, a process of its own for each file that asks for one, and one line at the end with the counts. A test file finds its
-// server in TEST_PG_URL.
+// The test runner: it starts one PostgreSQL for the whole run and a few processes, each of which runs files one after the other. A file
+// that asks for it has its own process. The last line has the counts. A test file finds its server in TEST_PG_URL.
 import { chmod, glob, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'

@@ -9,6 +9,7 @@ import * as assert from 'uvu/assert'
 import { checkBroker } from '../../cli/doctor/around.ts'
 import { readiness } from '../../db/platform/metrics-server.ts'
 import { createV3Broker } from '../../worker/broker/dialects/v3.ts'
+import { Reachability } from '../../worker/broker/transport/reachability.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { failure, keptLog, reply, scriptedBroker } from './broker-script.ts'
 
@@ -69,6 +70,16 @@ silent('is unready before its first call has failed, and until it responds', asy
     assert.is(found?.status, 'fail')
     assert.match(found?.found ?? '', /does not respond/)
   }
+})
+
+silent('is not taken for away by a ping without a response, and is by a longer call whose timer ran early', () => {
+  const reachability = new Reachability({ what: 'the broker', probe: () => new Promise(() => {}) })
+  onClose(async () => reachability.close())
+  const before = (ms: number) => performance.now() - ms
+  reachability.unanswered(5000, before(5001))
+  assert.is(reachability.unreachable, null)
+  reachability.unanswered(8000, before(7999.5))
+  assert.is(reachability.unreachable?.cause, 'it does not respond')
 })
 
 silent.after(closeAll)

@@ -159,7 +159,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   ),
   decision(
     'a contract of another application is not the order’s',
-    'if (appId !== null && appId !== order.appId) return false',
+    'if (appId !== null && appId !== order.app_id) return false',
     '',
     { file: evidence }
   ),

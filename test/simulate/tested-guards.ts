@@ -106,7 +106,7 @@ const orderGuards: TestedGuard[] = [
   // Without it such a contract is left to the operator, which no simulation complains of.
   {
     name: 'a contract dearer than the ceiling is not the order’s',
-    edits: [edit(evidence, 'if (buyPrice !== null && new Big(buyPrice).gt(order.ceiling)) return false', '')],
+    edits: [edit(evidence, 'if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) return false', '')],
     test: 'test/orders/doubt.test.ts'
   },
   {

@@ -1,7 +1,6 @@
 // Reconciliation: each active account's recent contracts at the broker against our rows. It finds what no
 // protocol can exclude (a process frozen between its last check and the write) and what should not be.
 import { Big } from 'big.js'
-import type { OrderRow } from '../../db/orders/reading.ts'
 import {
   type ClaimedContract,
   type ContractBreak,
@@ -16,11 +15,9 @@ import {
 import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
-import { matches } from '../broker/dialects/shortcode.ts'
 import type { Evidence } from '../broker/port.ts'
-import { rowPerContract } from '../orders/evidence.ts'
+import { fitsTerms, rowPerContract } from '../orders/evidence.ts'
 import { reconcilePastEnd } from '../orders/past-end.ts'
-import { ceilingOf } from '../orders/stake.ts'
 import { contractOf } from '../orders/terms.ts'
 import type { WorkerServices } from '../services.ts'
 import { openSession } from './accounts.ts'
@@ -201,14 +198,7 @@ async function meantBy(services: WorkerServices, account: DueAccount, item: Evid
   const from = new Date(earliestMs - orderTtlMs - reconcileAfterMs - reconcileCrashedMs - SLACK_MS)
   const to = new Date(latestMs + SLACK_MS)
   const orders = await ordersSentAround(services.db, { accountRowId: account.accountRowId, from, to })
-  return orders.find(order => fits(item, order))?.id ?? null
-}
-
-/** Whether a contract can be one of the order's terms: what the lists do not show of it may be so. */
-function fits({ terms, buyPrice }: Evidence, order: OrderRow): boolean {
-  const contract = contractOf(order)
-  if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) return false
-  return terms === null || matches(terms, contract)
+  return orders.find(order => fitsTerms(item, contractOf(order)))?.id ?? null
 }
 
 async function compare(
@@ -227,7 +217,7 @@ async function compare(
       const meant = item.appId === null ? await meantBy(services, account, item) : null
       if (item.appId === null && meant === null) continue
       // Bought a moment ago, or an order in doubt has its terms: the contract may still find its order.
-      if ((await ordersInDoubt(services.db, account.accountId)).some(order => fits(item, order))) {
+      if ((await ordersInDoubt(services.db, account.accountId)).some(order => fitsTerms(item, contractOf(order)))) {
         undecided = true
         continue
       }

@@ -55,10 +55,13 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
   const session = await openSession(services, refOf(order))
   const window = await windowOf(services, order, wallMs)
   const contract = contractOf(order)
-  const ceiling = ceilingOf(contract)
   const lists = await readLists(session, Math.min(window.from, window.nearFrom.ownApplication))
   const candidates: Candidates = { inWindow: [], near: [], complete: lists.readFrom <= window.from, window }
-  const fits = (item: Evidence) => mayBe(item, contract, { ceiling, appId: order.app_id })
+  const fits = (item: Evidence) => {
+    const { appId } = item
+    if (appId !== null && appId !== order.app_id) return false
+    return fitsTerms(item, contract)
+  }
   const fitting = lists.rows.filter(fits)
   const owned = await ownedContracts(
     services.db,
@@ -75,14 +78,9 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
   return withoutCheaper(candidates, contract.stake)
 }
 
-/** Whether a contract can be the order's, by what is known of it: what cannot be read may be the order's. */
-function mayBe(
-  { appId, buyPrice, terms }: Evidence,
-  contract: Contract,
-  order: { ceiling: string; appId: string }
-): boolean {
-  if (appId !== null && appId !== order.appId) return false
-  if (buyPrice !== null && new Big(buyPrice).gt(order.ceiling)) return false
+/** Whether a contract can be of these terms, by what is known of it: what cannot be read may be so. */
+export function fitsTerms({ buyPrice, terms }: Evidence, contract: Contract): boolean {
+  if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) return false
   return terms === null || matches(terms, contract)
 }
 
