@@ -10,7 +10,8 @@ import type { MultiplierSpec as Offered } from '../../schemas/market.ts'
 import { MultiplierOrder, MultiplierOrderRequest, MultiplierSpec } from '../../schemas/multipliers.ts'
 import type { Operation } from '../operation.ts'
 import { requestFromBroker } from '../request/broker-requests.ts'
-import { close, decimal, place, placingErrors } from './orders.ts'
+import { close, decimal } from './orders.ts'
+import { place, placingErrors } from './placing.ts'
 
 export const placeMultiplierOrder: Operation<{ body: MultiplierOrderRequest }> = {
   name: 'placeMultiplierOrder',

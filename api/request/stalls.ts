@@ -1,6 +1,6 @@
 // How long requests may have waited before this process read them. While the process does not run (stopped, suspended with its
 // machine, or busy) the kernel accepts connections and requests for it; afterwards Node takes one connection in each turn of the
-// event loop. An order's time to live counts from when the request was sent (api/orders/orders.ts), so this time counts as well.
+// event loop. An order's time to live counts from when the request was sent (api/orders/placing.ts), so this time counts as well.
 import type { EventEmitter } from 'node:events'
 
 const TICK_MS = 100

@@ -2,7 +2,8 @@
 // every response it received, to be compared with the rows and the books at the end.
 
 import type { ApiServices, Caller } from '../../api/operation.ts'
-import { close, place } from '../../api/orders/orders.ts'
+import { close } from '../../api/orders/orders.ts'
+import { place } from '../../api/orders/placing.ts'
 import type { OrderTerms } from '../../db/orders/inserting.ts'
 import type { Outcome } from '../../db/orders/reading.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'

@@ -36,7 +36,7 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'the time to live counts from when the request was sent',
-    edits: [edit('api/orders/orders.ts', 'config.orderTtlMs - ageMs()', 'config.orderTtlMs')],
+    edits: [edit('api/orders/placing.ts', 'config.orderTtlMs - ageMs()', 'config.orderTtlMs')],
     test: 'test/orders/late-requests.test.ts'
   },
   {
