@@ -22,6 +22,13 @@ export interface KnownKeys {
   forget(key: PresentedKey): void
 }
 
+/** The same bytes in memory of their own: a buffer that the driver read keeps 8 kB of its pool from being freed. */
+const alone = (bytes: Buffer): Buffer => {
+  const copy = Buffer.allocUnsafeSlow(bytes.length)
+  bytes.copy(copy)
+  return copy
+}
+
 const nameOf = ({ lookup, hash }: PresentedKey) => `${lookup} ${hash.toString('base64')}`
 
 /** The known keys of one process. */
@@ -45,7 +52,7 @@ export function openKnownKeys({ maxKeys = MAX_KEYS, maxAgeMs = MAX_AGE_MS } = {}
     remember(key, caller) {
       const name = nameOf(key)
       known.delete(name)
-      known.set(name, { caller, until: performance.now() + maxAgeMs })
+      known.set(name, { caller: { ...caller, hash: alone(caller.hash) }, until: performance.now() + maxAgeMs })
       dropOld()
     },
     forget: key => void known.delete(nameOf(key))

@@ -502,12 +502,17 @@ knowing('saves an order every read before the statement that stores it', async (
 
 knowing('is bounded in number and age, and for who has the secret', () => {
   const keyOf = (lookup: string, secret: string) => ({ lookup, hash: hashSecret(pepper, secret) })
-  const caller = {} as KeyCaller
+  const caller = { keyId: 'key_a', hash: Buffer.from('a hash as the driver returns it') } as KeyCaller
   const few = openKnownKeys({ maxKeys: 2 })
   for (const lookup of ['a', 'b', 'c']) few.remember(keyOf(lookup, 'secret'), caller)
   assert.equal(
-    ['a', 'b', 'c'].map(lookup => few.recall(keyOf(lookup, 'secret')) === caller),
-    [false, true, true]
+    ['a', 'b', 'c'].map(lookup => few.recall(keyOf(lookup, 'secret'))),
+    [undefined, caller, caller]
+  )
+  assert.is(
+    few.recall(keyOf('c', 'secret'))?.hash.buffer.byteLength,
+    caller.hash.length,
+    'nothing else is kept with it'
   )
   assert.is(few.recall(keyOf('c', 'another')), undefined)
   few.forget(keyOf('c', 'secret'))
