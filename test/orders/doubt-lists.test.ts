@@ -25,6 +25,10 @@ let closedMore = {}
 let behind = 0
 /** Rows that the statement has beside its own. */
 let besides: unknown[] = []
+/** What becomes of the receipt of a purchase. */
+let receipt: ((buy: object) => object) | null = null
+/** What the broker says its time is, where that is not its own. */
+let timeOf: ((seconds: number) => unknown) | null = null
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const earlier = (text: string) =>
   text.replace(
@@ -32,6 +36,8 @@ const earlier = (text: string) =>
     (_, before, time) => `${before}${time - behind}`
   )
 const relay = await openRelay(simulator, sent => {
+  if (timeOf !== null && sent.time !== undefined) return { ...sent, time: timeOf(Number(sent.time)) }
+  if (receipt !== null && sent.buy !== undefined) return { ...sent, ...receipt(sent.buy as object) }
   const frame = behind === 0 ? sent : JSON.parse(earlier(JSON.stringify(sent)))
   const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
   if (list === undefined) return frame
@@ -247,6 +253,70 @@ lists('is not absent where the times of its purchase are hours behind the clock 
   assert.is(body.status, 'PENDING', JSON.stringify(body))
   behind = 0
 })
+
+for (const [what, set] of Object.entries({
+  'its price': { price: 100, parameters: { amount: 5 } },
+  'its type': { parameters: { contract_type: 'PUT' } },
+  'its asset': { parameters: { symbol: 'R_50' } },
+  'its length': { parameters: { duration: 2 } }
+}))
+  lists(`is not absent where the broker has altered ${what} and its receipt is lost`, async () => {
+    ;[nulls, lacks, more] = [[], [], {}]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'altered', call: 'buy', loginid: accountId, times: 1, set })
+    receipt = () => ({ buy: undefined, error: { code: 'Timeout', message: 'Time-out.' } })
+    const order = tickOrder(traderExternalId)
+    const { body } = await partner.call(placeBinaryOrder, { body: order })
+    receipt = null
+    assert.is(body.status, 'PENDING', JSON.stringify(body))
+    const { error_message: why } = await worker.services.db('orders').where({ id: body.orderId }).first()
+    assert.match(why, /Of other terms than the order, which the broker may have altered: 1/)
+    assert.is(contractsOf(accountId).length, 1)
+  })
+
+lists('is found where its receipt names the contract of another order', async () => {
+  ;[nulls, lacks, more] = [[], [], {}]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const first = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  receipt = buy => ({ buy: { ...buy, contract_id: Number(first.body.brokerOrderId) } })
+  const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  receipt = null
+  assert.equal(
+    [first, { body }].map(each => each.body.brokerOrderId),
+    contractsOf(accountId).map(({ contractId }) => String(contractId)),
+    JSON.stringify(body)
+  )
+})
+
+// The clock is read once a minute for each application: each of these has one of its own.
+for (const [index, [what, time]] of Object.entries<(seconds: number) => unknown>({
+  'in milliseconds': seconds => seconds * 1000,
+  'as a text': () => 'now',
+  'of the day after tomorrow': seconds => seconds + 2 * 86_400
+}).entries())
+  lists(`is not absent where the broker shows its time ${what}, and one that was not bought is`, async () => {
+    ;[nulls, lacks, more, timeOf] = [[], [], {}, time]
+    const another = await harness.makePartner()
+    const app = dialect === 'v3' ? `77${index}` : `app-time${index}`
+    await worker.services.db('partners').where({ id: another.partnerId }).update({ broker_app_id: app })
+    const place = async (effect: 'mute' | 'ignore') => {
+      const { traderExternalId, accountId } = await another.makeTrader()
+      simulator.faults.add({ effect, call: 'buy', loginid: accountId, times: 1 })
+      const order = tickOrder(traderExternalId)
+      const { body } = await another.call(placeBinaryOrder, { body: order })
+      const { error_message: why } = await worker.services
+        .db('orders')
+        .where({ client_order_id: order.clientOrderId })
+        .first()
+      return [body.status, /The time that the broker reports cannot be read/.test(why)]
+    }
+    const placed = await Promise.all([place('mute'), place('ignore')])
+    timeOf = null
+    assert.equal(placed, [
+      ['PENDING', what !== 'of the day after tomorrow'],
+      ['FAILED', false]
+    ])
+  })
 
 lists('is absent or found as ever beside a row of other terms whose price and time are garbage', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()

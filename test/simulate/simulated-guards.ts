@@ -23,7 +23,7 @@ const uncapped = edit(
   "permit_until = clock.at + :permitMs * interval '1 millisecond'"
 )
 const unconstrained = ['alter table orders drop constraint orders_permit']
-const unowned = edit(evidence, 'fitting.filter(({ contractId }) => !owned.has(contractId))', 'owned ? fitting : []')
+const unowned = edit(evidence, 'found.filter(({ contractId }) => !owned.has(contractId))', 'owned ? found : []')
 
 /** A guard of what a doubt is decided by: it takes a broker that leaves doubts. */
 const decision = (
@@ -159,8 +159,8 @@ export const simulatedGuards: SimulatedGuard[] = [
   ),
   decision(
     'a contract of another application is not the order’s',
-    'if (appId !== null && appId !== order.app_id) return false',
-    '',
+    'isOfApp(item) && fitsTerms(item, contract)',
+    'fitsTerms(item, contract)',
     { file: evidence }
   ),
   decision('a contract bought before the intent is not the order’s', 'purchaseTime >= window.from && ', '', {
@@ -229,7 +229,7 @@ export const simulatedGuards: SimulatedGuard[] = [
   {
     name: "a worker's wrong clock moves no window, and what lies near it is a doubt",
     edits: [
-      edit(evidence, 'brokerMinusWall + (wallMs - order.read_ms) / 1000', 'brokerMinusWall'),
+      edit(evidence, ' + (wallMs - readMs) / 1000', ''),
       edit(evidence, 'else if (isNear(item, window)) candidates.near.push(item)', '')
     ],
     mode: 'clocks',

@@ -5,7 +5,16 @@ import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
 import type { Dialect, Request } from './dialects/dialect.ts'
 import { hasNoRates, readDigits, readRates } from './dialects/exchange.ts'
-import { type Body, bodyOf, decimalOf, integerOf, listOf, numberOf, optionalDecimal } from './dialects/reading.ts'
+import {
+  type Body,
+  bodyOf,
+  decimalOf,
+  integerOf,
+  listOf,
+  numberOf,
+  optionalDecimal,
+  timeOf
+} from './dialects/reading.ts'
 import { readTradingDay } from './dialects/trading-times.ts'
 import { Hours, secondsUntil, type TradingDay } from './hours.ts'
 import type { BrokerLog } from './port.ts'
@@ -184,7 +193,7 @@ export class MarketData implements Market {
     const frame = await reconnecting.read('time', { time: 1 }, { beforeSend })
     const halfwayMs = (requestedAt + now()) / 2
     // The broker cuts seconds off: on average its time is half a second later.
-    return readResponse(frame, each => integerOf(each, 'time')) + 0.5 - halfwayMs / 1000
+    return readResponse(frame, each => timeOf(each, 'time')) + 0.5 - halfwayMs / 1000
   }
 
   /** Currency → its rate; empty where the broker has none. */

@@ -6,8 +6,8 @@ import type { OrderRow } from '../../db/orders/reading.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from '../../db/orders/resolving.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
-import { matches, parseShortcode } from '../broker/dialects/shortcode.ts'
-import type { Contract, ContractTerms, Evidence, Session } from '../broker/port.ts'
+import { differencesOf, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
+import { BrokerError, type Contract, type ContractTerms, type Evidence, type Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { ceilingOf } from './stake.ts'
 import { contractOf, refOf } from './terms.ts'
@@ -28,11 +28,16 @@ const READ_ONE_BY_ONE = 10
 
 /** When, by the broker's clock (epoch seconds), the purchase of an order may have been executed. */
 export interface PurchaseWindow {
+  /** Without it the database's clock is taken for the broker's: then no time proves that a contract is the order's. */
+  isClockKnown: boolean
   from: number
   /** The end of the sender's permit. */
   permitEnd: number
   /** The last moment at which the purchase could be executed, whatever delayed it. */
   to: number
+  /** Since when the lists are read, and when they have to be complete: the order's purchase may be that old by either clock. */
+  listsFrom: number
+  completeFrom: number
   /** Contracts of the same terms since then are a doubt even outside of the window. */
   nearFrom: { ownApplication: number; anyApplication: number }
 }
@@ -40,7 +45,10 @@ export interface PurchaseWindow {
 export interface Candidates {
   /** Unowned contracts of the order's terms, bought when its purchase may have been executed. */
   inWindow: Evidence[]
-  /** Unowned contracts of the same terms outside of the window, but not far from it: a clock may be wrong. */
+  /**
+   * Unowned contracts of the same terms outside of the window, but not far from it, since a clock may be wrong. Where none fits, also
+   * those of nearly the same terms in the window, since the broker may have bought something else.
+   */
   near: Evidence[]
   /** Whether the broker's lists could be read back to the window's start. */
   complete: boolean
@@ -55,33 +63,42 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
   const session = await openSession(services, refOf(order))
   const window = await windowOf(services, order, wallMs)
   const contract = contractOf(order)
-  const lists = await readLists(session, Math.min(window.from, window.nearFrom.ownApplication))
-  const candidates: Candidates = { inWindow: [], near: [], complete: lists.readFrom <= window.from, window }
-  const fits = (item: Evidence) => {
-    const { appId } = item
-    if (appId !== null && appId !== order.app_id) return false
-    return fitsTerms(item, contract)
-  }
-  const fitting = lists.rows.filter(fits)
+  const lists = await readLists(session, window.listsFrom)
+  const candidates: Candidates = { inWindow: [], near: [], complete: lists.readFrom <= window.completeFrom, window }
+  const isOfApp = ({ appId }: Evidence) => appId === null || appId === order.app_id
+  const isInWindow = ({ purchaseTime }: Evidence) =>
+    purchaseTime !== null && purchaseTime >= window.from && purchaseTime <= window.to
+  const fits = (item: Evidence) => isOfApp(item) && fitsTerms(item, contract)
+  const isOdd = (item: Evidence) => isOfApp(item) && isInWindow(item) && mayBeAltered(item, contract)
+  const found = lists.rows.filter(item => fits(item) || isOdd(item))
   const owned = await ownedContracts(
     services.db,
     order.account_id,
-    fitting.map(({ contractId }) => contractId)
+    found.map(({ contractId }) => contractId)
   )
-  const unowned = fitting.filter(({ contractId }) => !owned.has(contractId))
-  for (const item of (await readWhatLacks(services, session, unowned)).filter(fits)) {
-    const { purchaseTime } = item
-    if (purchaseTime !== null && purchaseTime >= window.from && purchaseTime <= window.to)
-      candidates.inWindow.push(item)
+  const unowned = found.filter(({ contractId }) => !owned.has(contractId))
+  for (const item of (await readWhatLacks(services, session, unowned.filter(fits))).filter(fits)) {
+    if (window.isClockKnown && isInWindow(item)) candidates.inWindow.push(item)
     else if (isNear(item, window)) candidates.near.push(item)
   }
-  return withoutCheaper(candidates, contract.stake)
+  return withoutUnlikely(candidates, contract.stake, unowned.filter(isOdd))
 }
 
 /** Whether a contract can be of these terms, by what is known of it: what cannot be read may be so. */
 export function fitsTerms({ buyPrice, terms }: Evidence, contract: Contract): boolean {
   if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) return false
   return terms === null || matches(terms, contract)
+}
+
+/**
+ * Whether a contract that is not of these terms can be what the broker bought for them all the same. One that it shows as of another
+ * application, or as of none while more than one of the terms differs, is taken for the trader's own.
+ */
+function mayBeAltered(item: Evidence, contract: Contract): boolean {
+  const { appId, buyPrice, terms } = item
+  const differences = new Set<string>(terms === null ? [] : differencesOf(terms, contract))
+  if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) differences.add('stake')
+  return differences.size === 1 || (differences.size > 1 && appId !== null)
 }
 
 /** A contract of which all is known that decides whose it is. */
@@ -130,14 +147,14 @@ async function readOne({ log }: WorkerServices, session: Session, item: Evidence
 }
 
 /**
- * A purchase costs its stake at least. A cheaper contract is never taken for the order's own; it is a doubt only where no other
- * contract fits, since no document states that prices are never lowered.
+ * A purchase costs its stake at least. A cheaper contract, or one of other terms, is never taken for the order's own; it is a doubt only
+ * where no other contract fits: no document states that prices are never lowered, or that a purchase is never altered.
  */
-function withoutCheaper({ inWindow, near, ...rest }: Candidates, stake: string): Candidates {
+function withoutUnlikely({ inWindow, near, ...rest }: Candidates, stake: string, odd: Evidence[]): Candidates {
   const isWhole = ({ buyPrice }: Evidence) => buyPrice === null || new Big(buyPrice).gte(stake)
   const whole = inWindow.filter(isWhole)
   if (whole.length > 0) return { ...rest, inWindow: whole, near: near.filter(isWhole) }
-  return { ...rest, inWindow: [], near: [...inWindow, ...near] }
+  return { ...rest, inWindow: [], near: [...inWindow, ...near, ...odd] }
 }
 
 function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: PurchaseWindow): boolean {
@@ -157,9 +174,11 @@ export async function unownedSince(
   since: { databaseMs: number; nowMs: number; wallMs: number }
 ): Promise<Evidence[]> {
   const session = await openSession(services, refOf(order))
-  const brokerMinusWall = await services.brokers.of(order.dialect).market(order.app_id).clockOffset()
-  const atBroker = since.databaseMs / 1000 + brokerMinusWall + (since.wallMs - since.nowMs) / 1000
-  const from = Math.floor(atBroker) - SLACK_SECONDS - CORRECTION_SECONDS
+  const atDatabase = since.databaseMs / 1000
+  const brokerMinusDatabase = await aheadOfDatabase(services, order, { wallMs: since.wallMs, readMs: since.nowMs })
+  // By the broker's clock, or by the database's where that is earlier: the times of purchases need not be those of either.
+  const earliest = atDatabase + (brokerMinusDatabase === null ? -NEAR_OWN_SECONDS : Math.min(0, brokerMinusDatabase))
+  const from = Math.floor(earliest) - SLACK_SECONDS - CORRECTION_SECONDS
   const { rows, readFrom } = await readLists(session, from)
   if (readFrom > from)
     throw new Error(
@@ -175,27 +194,46 @@ export async function unownedSince(
 }
 
 async function windowOf(services: WorkerServices, order: Doubt, wallMs: number): Promise<PurchaseWindow> {
-  const brokerMinusWall = await services.brokers.of(order.dialect).market(order.app_id).clockOffset()
-  // The worker's wall clock is in both differences and cancels out.
-  const brokerMinusDatabase = brokerMinusWall + (wallMs - order.read_ms) / 1000
+  const ahead = await aheadOfDatabase(services, order, { wallMs, readMs: order.read_ms })
+  const brokerMinusDatabase = ahead ?? 0
   const atBroker = (databaseMs: number) => databaseMs / 1000 + brokerMinusDatabase
-  const from = Math.floor(atBroker((order.sent_at as Date).getTime())) - SLACK_SECONDS
+  const sentMs = (order.sent_at as Date).getTime()
+  const from = Math.floor(atBroker(sentMs)) - SLACK_SECONDS
+  const fromByDatabase = Math.floor(sentMs / 1000) - SLACK_SECONDS
+  const earliest = Math.min(from, fromByDatabase)
   const last = await lastPurchaseBefore(services.db, order)
   const known = last === null ? null : Math.floor(last) - CORRECTION_SECONDS
-  // The times of purchases need not be those of the clock that the broker reports.
-  const behindDatabase = await purchasesBehind(services.db, order)
-  const behind =
-    behindDatabase === null
-      ? NEAR_OWN_SECONDS
-      : Math.max(0, Math.min(behindDatabase + brokerMinusDatabase, NEAR_OWN_SECONDS))
+  // The times of purchases need not be those of the clock that the broker reports, which may be wrong by any amount.
+  const behindDatabase = Math.min((await purchasesBehind(services.db, order)) ?? Infinity, NEAR_OWN_SECONDS)
+  const behind = Math.max(0, Math.min(behindDatabase + brokerMinusDatabase, NEAR_OWN_SECONDS))
+  const usual = Math.min(from - Math.ceil(behind), fromByDatabase - Math.ceil(behindDatabase))
+  const nearFrom = {
+    ownApplication: known ?? earliest - NEAR_OWN_SECONDS,
+    anyApplication: Math.max(known ?? -Infinity, usual - NEAR_SECONDS)
+  }
   return {
+    isClockKnown: ahead !== null,
     from,
     permitEnd: Math.ceil(atBroker((order.permit_until as Date).getTime())) + SLACK_SECONDS,
     to: Math.ceil(atBroker(order.arrival_from_ms + order.arrival_ms)) + SLACK_SECONDS,
-    nearFrom: {
-      ownApplication: known ?? from - NEAR_OWN_SECONDS,
-      anyApplication: Math.max(known ?? -Infinity, from - NEAR_SECONDS - Math.ceil(behind))
-    }
+    listsFrom: Math.min(earliest, nearFrom.ownApplication, nearFrom.anyApplication),
+    completeFrom: earliest,
+    nearFrom
+  }
+}
+
+/** The broker's clock minus the database's, in seconds; null where the broker responds with no time that can be read. */
+async function aheadOfDatabase(
+  services: WorkerServices,
+  { dialect, app_id: appId }: Pick<OrderRow, 'dialect' | 'app_id'>,
+  { wallMs, readMs }: { wallMs: number; readMs: number }
+): Promise<number | null> {
+  try {
+    // The worker's wall clock is in both differences and cancels out.
+    return (await services.brokers.of(dialect).market(appId).clockOffset()) + (wallMs - readMs) / 1000
+  } catch (error) {
+    if (error instanceof BrokerError && error.brokerCode === 'BadFrame') return null
+    throw error
   }
 }
 

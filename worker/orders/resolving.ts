@@ -17,10 +17,19 @@ import { WORK } from '../../db/platform/bus.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { endOf } from '../broker/dialects/shortcode.ts'
+import type { Evidence } from '../broker/port.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
 import type { SeparateWork } from '../platform/separate-work.ts'
 import type { WorkerServices } from '../services.ts'
-import { type Candidates, candidatesOf, isPlain, lackOf, type PlainEvidence, type PurchaseWindow } from './evidence.ts'
+import {
+  type Candidates,
+  candidatesOf,
+  fitsTerms,
+  isPlain,
+  lackOf,
+  type PlainEvidence,
+  type PurchaseWindow
+} from './evidence.ts'
 import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
 import type { Settling } from './settle.ts'
@@ -120,10 +129,8 @@ async function decide(
   if (!conclusive) return false
   const unclear = [...inWindow, ...near]
   if (unclear.length > 0 || !complete) {
-    const lacks = [...new Set(unclear.flatMap(lackOf))]
-    const why = lacks.length > 0 ? ` Not shown of each: ${lacks.join(', ')}.` : ''
     const message = complete
-      ? `${unclear.length} contract(s) at the broker could be this order's.${why}`
+      ? `${unclear.length} contract(s) at the broker could be this order's.${whyUnclear(order, unclear, window)}`
       : "The account's lists at the broker are longer than can be read; this order may be among them."
     await markReview(services.db, { id: order.id, attempt: order.attempt, message, evidence: unclear })
     services.changes.give()
@@ -138,6 +145,17 @@ async function decide(
   notifyCallers(services, failed ? [failed] : [])
   log.info({ orderId: order.id }, 'an order in doubt proved absent')
   return true
+}
+
+/** What the operator has to know of such contracts, as sentences. */
+function whyUnclear(order: Doubt, unclear: Evidence[], { isClockKnown }: PurchaseWindow): string {
+  const lacks = [...new Set(unclear.flatMap(lackOf))]
+  const altered = unclear.filter(item => !fitsTerms(item, contractOf(order))).length
+  return [
+    lacks.length > 0 ? ` Not shown of each: ${lacks.join(', ')}.` : '',
+    altered > 0 ? ` Of other terms than the order, which the broker may have altered: ${altered}.` : '',
+    isClockKnown ? '' : ' The time that the broker reports cannot be read.'
+  ].join('')
 }
 
 /**

@@ -91,16 +91,23 @@ export function termsOf(contract: Contract, startTime = 0): ContractTerms {
 
 /** Whether a listed contract can be this one, judged by its terms alone: not by time, price or whose it is. */
 export function matches(listed: ContractTerms, contract: Contract): boolean {
+  return differencesOf(listed, contract).length === 0
+}
+
+/** In which of its terms a listed contract differs from this one. */
+export function differencesOf(listed: ContractTerms, contract: Contract): string[] {
   const wanted = termsOf(contract, listed.startTime)
-  return (
-    listed.contractType === wanted.contractType &&
-    listed.asset.toUpperCase() === wanted.asset &&
-    sameBarrier(listed.barrier, contract) &&
-    listed.durationTicks === wanted.durationTicks &&
-    sameSeconds(listed.durationSeconds, wanted.durationSeconds, contract) &&
-    listed.multiplier === wanted.multiplier &&
-    (wanted.stake === null || (listed.stake !== null && sameStake(listed.stake, wanted.stake)))
-  )
+  const isSame = {
+    type: listed.contractType === wanted.contractType,
+    asset: listed.asset.toUpperCase() === wanted.asset,
+    barrier: sameBarrier(listed.barrier, contract),
+    length:
+      listed.durationTicks === wanted.durationTicks &&
+      sameSeconds(listed.durationSeconds, wanted.durationSeconds, contract),
+    multiplier: listed.multiplier === wanted.multiplier,
+    stake: wanted.stake === null || (listed.stake !== null && sameStake(listed.stake, wanted.stake))
+  }
+  return Object.entries(isSame).flatMap(([term, same]) => (same ? [] : [term]))
 }
 
 /** A stake may be printed with fewer decimals than its currency has: two are documented. The price shows the rest. */
