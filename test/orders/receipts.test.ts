@@ -180,6 +180,22 @@ late('is reported at once where the same id has bought another contract already'
   assert.is((await row()).broker_order_id, repeated.body.brokerOrderId)
 })
 
+late('is reported at once where the connection was refused and the purchase made over another one', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const code = 'AuthorizationRequired'
+  simulator.faults.add({ effect: 'error-late', code, call: 'buy', loginid: accountId, times: 1, delayMs: HELD_MS })
+  const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  assert.is(body.status, 'CLOSED', JSON.stringify(body))
+  for (const run of held.splice(0)) run()
+  await until('the finding', async () => (await findingsOf(accountId)).length > 0)
+  const [finding] = await findingsOf(accountId)
+  const unowned = contractsOf(accountId).find(({ contractId }) => String(contractId) !== body.brokerOrderId)
+  assert.equal(
+    [finding?.kind, finding?.contractId, finding?.orderId],
+    ['ORPHAN', String(unowned?.contractId), body.orderId]
+  )
+})
+
 late('is reported at once where the broker buys one request twice; the order has the other contract', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   simulator.faults.add({ effect: 'twice', call: 'buy', loginid: accountId, times: 1 })

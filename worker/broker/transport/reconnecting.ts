@@ -121,10 +121,10 @@ export class ReconnectingConnection {
   }
 
   /** Sends new calls elsewhere; those under way on the connection may still end. */
-  retire(connection: BrokerConnection, cause: BrokerError): void {
+  retire(connection: BrokerConnection, cause: BrokerError, options: { listening?: boolean } = {}): void {
     if (this.#current === connection) this.#current = null
     const wasUsable = connection.usable
-    connection.retire(this.#options.responseTimeoutMs)
+    connection.retire(this.#options.responseTimeoutMs, options)
     if (wasUsable) this.#options.onDown(connection, cause)
   }
 
@@ -234,8 +234,8 @@ export class ReconnectingConnection {
       // deliver the order late, should it be buffered on the way.
       if (mayRun && error.brokerCode === 'NoAnswer') connection.reset('an order got no response')
       else if (wantsReauthorising(error)) {
-        this.retire(connection, error)
-        // Refused before it was processed, so a retry cannot do it twice.
+        // Refused before it was processed, so a retry should not do it twice; if it does, the receipt shows that.
+        this.retire(connection, error, { listening: late !== undefined })
         if (!anew) return await this.#callOnce(call, request, options, true)
       }
       // Usually a fault of ours or of our configuration; a caller's unusual symbol can cause it too.

@@ -69,6 +69,7 @@ export class BrokerConnection {
   #pingTimer: NodeJS.Timeout | null = null
   #reason: BrokerError | null = null
   #closed = false
+  #listening = false
 
   /** Opens a connection; rejects as `openSocket` does. */
   static open(options: ConnectionOptions): Promise<BrokerConnection> {
@@ -162,12 +163,18 @@ export class BrokerConnection {
     return subscriptionId === null ? Promise.resolve() : this.#forgetting.add(subscriptionId)
   }
 
-  /** Lets calls under way end, then closes. */
-  retire(withinMs: number): void {
+  /** Lets calls under way end, then closes; with `listening`, only after that time, since a receipt may still come. */
+  retire(withinMs: number, { listening = false } = {}): void {
     if (!this.usable) return
     this.usable = false
-    if (this.#calls.size === 0) this.close()
+    this.#listening = listening
+    if (this.#isDone) this.close()
     else setTimeout(() => this.close(), withinMs).unref()
+  }
+
+  /** Whether nothing that it was retired with can bring anything any more. */
+  get #isDone(): boolean {
+    return !this.usable && !this.#listening && this.#calls.size === 0
   }
 
   /** Closes; every pending call ends as Disconnected, and an order under way is not delivered after that. */
@@ -281,7 +288,7 @@ export class BrokerConnection {
       for (const early of this.#streams.release(subscriptionId)) this.#deliver(stream, early)
     }
     if (this.#streams.holding && !this.#calls.opensStream) this.#dropHeld()
-    if (!this.usable && this.#calls.size === 0) this.close()
+    if (this.#isDone) this.close()
   }
 
   #settle(reqId: number, end: Frame | BrokerError, { streams = false } = {}): void {
