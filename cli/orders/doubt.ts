@@ -1,8 +1,9 @@
 // operator orders reconcile and audit: the evidence about an order in doubt, the operator's decision, and the
 // comparison with the broker's books.
 import type { Command } from 'commander'
-import { adoptByHand, announce, type Candidate, declareAbsent, getDoubtful } from '../../db/orders/deciding.ts'
+import { adoptByHand, announce, type Candidate, declareAbsent, getDoubtful, hasId } from '../../db/orders/deciding.ts'
 import { presentEntry } from '../../db/orders/entry.ts'
+import type { OrderRow } from '../../db/orders/reading.ts'
 import { listBreaks } from '../../db/orders/reconciliation.ts'
 import { arrivalTimes } from '../../db/orders/resolving.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
@@ -73,7 +74,7 @@ export async function reconcile(opened: Opened, { order: name, adopt, absent }: 
   const order = await getDoubtful(db, orderId, config.reconcileAfterMs)
   return withWorkers(opened, async ({ queue, bus }) => {
     note('Requesting evidence from the broker…')
-    const { candidates, live } = await evidenceOf(opened, { queue, bus }, order.id, order.evidence)
+    const { candidates, live } = await evidenceOf(opened, { queue, bus }, { order, contractId: adopt })
     if (!adopt && !absent) {
       const terms = {
         asset: order.asset,
@@ -96,6 +97,11 @@ export async function reconcile(opened: Opened, { order: name, adopt, absent }: 
       }
     }
     const found = candidates.find(({ contractId }) => contractId === adopt)
+    if (found && !hasId(found))
+      throw new ApiError(
+        'CONFLICT',
+        `The broker shows no id of the contract in ${found.contractId}; where you know it, name it with orders reconcile --adopt.`
+      )
     if (adopt && !found)
       throw new ApiError('CONFLICT', `The broker shows no contract ${adopt} that could be this order's.`)
     const question = found
@@ -120,21 +126,25 @@ export async function reconcile(opened: Opened, { order: name, adopt, absent }: 
   })
 }
 
-/** The broker's current evidence; the evidence stored with the review when no worker or broker responds. */
+/**
+ * The broker's current evidence, with the contract that is named although the lists may lack its id; the evidence stored with the review
+ * when no worker or broker responds.
+ */
 async function evidenceOf(
   opened: Opened,
   tools: { queue: Queue; bus: Bus },
-  orderId: string,
-  stored: unknown
+  { order, contractId }: { order: Pick<OrderRow, 'id' | 'evidence'>; contractId: string | undefined }
 ): Promise<{ candidates: Candidate[]; live: boolean }> {
   try {
-    const requested = { kind: 'evidence', key: orderId, data: { orderId }, timeoutMs: EVIDENCE_TIMEOUT_MS }
+    const data = { orderId: order.id, contractId }
+    const key = `${order.id} ${contractId ?? ''}`
+    const requested = { kind: 'evidence', key, data, timeoutMs: EVIDENCE_TIMEOUT_MS }
     const { candidates } = await requestFromWorkers<{ candidates: Candidate[] }>(opened.db, tools, requested)
     return { candidates, live: true }
   } catch (error) {
     if (!(error instanceof ApiError)) throw error
     opened.note(`${error.message} This is what was stored with the review.`)
-    return { candidates: Array.isArray(stored) ? (stored as Candidate[]) : [], live: false }
+    return { candidates: Array.isArray(order.evidence) ? (order.evidence as Candidate[]) : [], live: false }
   }
 }
 

@@ -22,6 +22,9 @@ export interface Candidate {
   shortcode: string
 }
 
+/** Whether the broker shows the contract's id; where it does not, a worker names its row, by no number. */
+export const hasId = ({ contractId }: Pick<Candidate, 'contractId'>): boolean => /^\d+$/.test(contractId)
+
 /**
  * The order, if the operator may decide it now: in review, or in doubt for longer than the protocol needs to
  * decide by itself. Throws NOT_FOUND or CONFLICT.

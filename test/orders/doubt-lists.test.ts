@@ -5,6 +5,8 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { reconcile as decide } from '../../cli/orders/doubt.ts'
+import type { Opened } from '../../cli/terminal/context.ts'
 import { listBreaks } from '../../db/orders/reconciliation.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -12,6 +14,7 @@ import { openRelay } from '../broker/broker-relay.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -286,6 +289,44 @@ lists('is found where its receipt names the contract of another order', async ()
     contractsOf(accountId).map(({ contractId }) => String(contractId)),
     JSON.stringify(body)
   )
+})
+
+lists('is adopted by hand where no list shows the id of its contract, by the id that the operator knows', async () => {
+  ;[nulls, lacks, more] = [[], ['contract_id'], {}]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  assert.is(body.status, 'PENDING', JSON.stringify(body))
+  const reconcile = (...args: string[]) => operator(harness.env, 'orders', 'reconcile', body.orderId, ...args, '--json')
+  const { data } = JSON.parse((await reconcile()).stdout)
+  const row = data[0].contractId
+  assert.is((await reconcile('--adopt', row, '--yes')).exitCode, 2)
+  // As the console does it.
+  const { db, config } = worker.services
+  const opened = {
+    db,
+    config,
+    url: harness.url,
+    actor: 'test',
+    note() {},
+    confirm: async () => {}
+  } as unknown as Opened
+  const refusal = await decide(opened, { order: body.orderId, adopt: row }).catch(({ message }: Error) => message)
+  assert.is(
+    refusal,
+    `The broker shows no id of the contract in ${row}; where you know it, name it with orders reconcile --adopt.`
+  )
+  assert.is((await reconcile('--adopt', '12345', '--yes')).exitCode, 1)
+  const [contract] = contractsOf(accountId)
+  const adopted = await reconcile('--adopt', String(contract?.contractId), '--yes')
+  assert.is(adopted.exitCode, 0, adopted.stdout + adopted.stderr)
+  const order = () => worker.services.db('orders').where({ id: body.orderId }).first()
+  await until('the end of the contract', async () => (await order()).phase === 'closed')
+  assert.equal(
+    [(await order()).broker_order_id, Number((await order()).pnl)],
+    [String(contract?.contractId), Number(contract?.profit)]
+  )
+  lacks = []
 })
 
 // The clock is read once a minute for each application: each of these has one of its own.

@@ -155,9 +155,9 @@ export interface ContractState {
   unreadable?: readonly string[]
 }
 
-/** A contract in a list of the account (portfolio, statement, profit table), for resolution and reconciliation. */
+/** A contract as a list of the account shows it, or the contract itself, for resolution and reconciliation. */
 export interface Evidence {
-  source: 'portfolio' | 'statement' | 'profit_table'
+  source: 'portfolio' | 'statement' | 'profit_table' | 'contract'
   /** A name of ours for the row where the list shows no id (dialects/mapping.ts `isNamed`). */
   contractId: string
   transactionId: string | null

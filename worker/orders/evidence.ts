@@ -146,6 +146,24 @@ async function readOne({ log }: WorkerServices, session: Session, item: Evidence
   }
 }
 
+/** The contract of this id, where it can be read, no order owns it, and it can be of the order's terms: one candidate or none. */
+export async function candidateNamed(services: WorkerServices, order: Doubt, contractId: string): Promise<Evidence[]> {
+  if ((await ownedContracts(services.db, order.account_id, [contractId])).has(contractId)) return []
+  const session = await openSession(services, refOf(order))
+  const item = await readOne(services, session, {
+    source: 'contract',
+    contractId,
+    transactionId: null,
+    appId: null,
+    buyPrice: null,
+    payout: null,
+    purchaseTime: null,
+    terms: null,
+    shortcode: ''
+  })
+  return item.terms !== null && fitsTerms(item, contractOf(order)) ? [item] : []
+}
+
 /**
  * A purchase costs its stake at least. A cheaper contract, or one of other terms, is never taken for the order's own; it is a doubt only
  * where no other contract fits: no document states that prices are never lowered, or that a purchase is never altered.

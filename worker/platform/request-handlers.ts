@@ -10,8 +10,9 @@ import type { Candle } from '../../schemas/market.ts'
 import { NO_CURRENCY, openSession, rejectToken } from '../accounts/accounts.ts'
 import { reconcileAccounts } from '../accounts/reconciliation.ts'
 import { reconcilePartner } from '../analytics/reconciling.ts'
+import { isNamed } from '../broker/dialects/mapping.ts'
 import { BrokerError, type ContractState, type Evidence, type Session, stakeCurrency } from '../broker/port.ts'
-import { candidatesOf } from '../orders/evidence.ts'
+import { candidateNamed, candidatesOf } from '../orders/evidence.ts'
 import { markOf } from '../orders/outcome.ts'
 import { contradictions } from '../orders/plausible.ts'
 import type { Settling } from '../orders/settle.ts'
@@ -27,7 +28,7 @@ export function handlersOf(
   return {
     balance: data => balance(services, data.accountRowId as string),
     close: data => close(services, settling, data.orderId as string),
-    evidence: data => evidence(services, data.orderId as string),
+    evidence: data => evidence(services, data as { orderId: string; contractId?: string }),
     audit: () => reconcileAccounts(services, { everyMinutes: 0, all: true }),
     sellOrphan: data => sellOrphan(services, data as unknown as OrphanSale),
     mark: data => mark(services, data.orderIds as string[]),
@@ -184,13 +185,22 @@ async function sold(
   return state
 }
 
-/** What the broker shows about an order in doubt, for the operator to decide by. */
-async function evidence(services: WorkerServices, orderId: string): Promise<{ candidates: Evidence[] }> {
+/**
+ * What the broker shows about an order in doubt, for the operator to decide by. Where a row shows no contract, the one that the operator
+ * names is read.
+ */
+async function evidence(
+  services: WorkerServices,
+  { orderId, contractId }: { orderId: string; contractId?: string }
+): Promise<{ candidates: Evidence[] }> {
   const wallBefore = services.clock.wall()
   const order = await findDoubt(services.db, orderId, arrivalTimes(services.config))
   if (!order) return { candidates: [] }
   const { inWindow, near } = await candidatesOf(services, order, (wallBefore + services.clock.wall()) / 2)
-  return { candidates: [...inWindow, ...near] }
+  const candidates = [...inWindow, ...near]
+  const isListed = candidates.some(item => item.contractId === contractId)
+  if (contractId === undefined || isListed || candidates.every(isNamed)) return { candidates }
+  return { candidates: [...candidates, ...(await candidateNamed(services, order, contractId))] }
 }
 
 // Contracts read live for one request at most; the rest keep their last known values.
