@@ -31,7 +31,9 @@ let besides: unknown[] = []
 /** What becomes of the receipt of a purchase. */
 let receipt: ((buy: object) => object) | null = null
 /** What the broker says its time is, where that is not its own. */
-let timeOf: ((seconds: number) => unknown) | null = null
+let timeOf: ((seconds: number) => object) | null = null
+/** How many lists came without their rows, where they do. */
+let withoutRows: number | null = null
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off' })
 const earlier = (text: string) =>
   text.replace(
@@ -39,11 +41,12 @@ const earlier = (text: string) =>
     (_, before, time) => `${before}${time - behind}`
   )
 const relay = await openRelay(simulator, sent => {
-  if (timeOf !== null && sent.time !== undefined) return { ...sent, time: timeOf(Number(sent.time)) }
+  if (timeOf !== null && sent.time !== undefined) return { ...sent, ...timeOf(Number(sent.time)) }
   if (receipt !== null && sent.buy !== undefined) return { ...sent, ...receipt(sent.buy as object) }
   const frame = behind === 0 ? sent : JSON.parse(earlier(JSON.stringify(sent)))
   const list = ['portfolio', 'statement', 'profit_table'].find(each => frame[each] !== undefined)
   if (list === undefined) return frame
+  if (withoutRows !== null) withoutRows += 1
   const changes = Object.fromEntries(list === 'statement' ? nulls.map(field => [field, null]) : [])
   const rowsOf = ([name, rows]: [string, unknown]) =>
     Array.isArray(rows)
@@ -54,6 +57,7 @@ const relay = await openRelay(simulator, sent => {
               without({ ...row, ...changes, ...more, ...(list === 'profit_table' ? closedMore : {}) }, lacks)
             )
             .concat(list === 'statement' ? besides : [])
+            .filter(() => withoutRows === null)
         ]
       : [name, rows]
   return { ...frame, [list]: Object.fromEntries(Object.entries(frame[list] as object).map(rowsOf)) }
@@ -219,6 +223,19 @@ for (const [what, row] of Object.entries({
     besides = []
   })
 
+lists('is not absent while lists count rows that they do not have, and found once they have them', async () => {
+  ;[nulls, lacks, more, withoutRows] = [[], [], {}, 0]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const response = partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  // Of three lists in a check; two checks prove absence.
+  await Promise.race([response, until('the checks', () => Number(withoutRows) > 12)])
+  withoutRows = null
+  const { body } = await response
+  const [contract] = contractsOf(accountId)
+  assert.equal([body.status, body.brokerOrderId], ['CLOSED', String(contract?.contractId)], JSON.stringify(body))
+})
+
 // There a contract counts as the service's only beside an order of its terms.
 if (dialect === 'v3')
   lists('hides no contract of other terms that no order owns, however long it waits for the operator', async () => {
@@ -330,10 +347,11 @@ lists('is adopted by hand where no list shows the id of its contract, by the id 
 })
 
 // The clock is read once a minute for each application: each of these has one of its own.
-for (const [index, [what, time]] of Object.entries<(seconds: number) => unknown>({
-  'in milliseconds': seconds => seconds * 1000,
-  'as a text': () => 'now',
-  'of the day after tomorrow': seconds => seconds + 2 * 86_400
+for (const [index, [what, time]] of Object.entries<(seconds: number) => object>({
+  'in milliseconds': seconds => ({ time: seconds * 1000 }),
+  'as a text': () => ({ time: 'now' }),
+  'as a call that it does not know': () => ({ time: undefined, error: { code: 'UnrecognisedRequest', message: '?' } }),
+  'of the day after tomorrow': seconds => ({ time: seconds + 2 * 86_400 })
 }).entries())
   lists(`is not absent where the broker shows its time ${what}, and one that was not bought is`, async () => {
     ;[nulls, lacks, more, timeOf] = [[], [], {}, time]

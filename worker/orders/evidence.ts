@@ -5,6 +5,7 @@ import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from '../../db/orders/resolving.ts'
 import { openSession } from '../accounts/accounts.ts'
+import { isOurFault } from '../broker/dialects/errors.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
 import { differencesOf, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
 import { BrokerError, type Contract, type ContractTerms, type Evidence, type Session } from '../broker/port.ts'
@@ -250,7 +251,7 @@ async function aheadOfDatabase(
     // The worker's wall clock is in both differences and cancels out.
     return (await services.brokers.of(dialect).market(appId).clockOffset()) + (wallMs - readMs) / 1000
   } catch (error) {
-    if (error instanceof BrokerError && error.brokerCode === 'BadFrame') return null
+    if (error instanceof BrokerError && (error.brokerCode === 'BadFrame' || isOurFault(error))) return null
     throw error
   }
 }

@@ -1,7 +1,7 @@
 // One account's session with the broker in any dialect: the port's calls over the account's connection.
 import type { ContractLimits } from '../../../schemas/market.ts'
 import type { Request } from '../dialects/dialect.ts'
-import { type Body, bodyOf, decimalOf, idOf, listOf, moneyOf, textOf, timeOf } from '../dialects/reading.ts'
+import { BadFrame, type Body, bodyOf, decimalOf, idOf, listOf, moneyOf, textOf, timeOf } from '../dialects/reading.ts'
 import { endOf, secondsOf } from '../dialects/shortcode.ts'
 import {
   type Bought,
@@ -259,12 +259,15 @@ function readSold({ sell }: Frame): { contractId: string; soldFor: string; trans
 
 /**
  * The rows of a list in a response. A row that is no object is one that shows nothing: left out, its contract would count as absent. So
- * would all contracts where the rows are missing, which only the schemas of `transactions` allow.
+ * would all contracts where the rows are missing, which only the schemas of `transactions` allow, and those of rows that are counted and
+ * not there.
  */
 function rowsOf(response: unknown, field: 'contracts' | 'transactions'): Body[] {
   const { [field]: listed, count } = bodyOf(response, 'the response')
   const isEmpty = listed === undefined && field === 'transactions' && !count
-  return isEmpty ? [] : listOf(listed, field).map(row => (isBody(row) ? row : {}))
+  const rows = isEmpty ? [] : listOf(listed, field)
+  if (Number(count) > rows.length) throw new BadFrame(`${field} has fewer rows than it counts`)
+  return rows.map(row => (isBody(row) ? row : {}))
 }
 
 function isBody(row: unknown): row is Body {
