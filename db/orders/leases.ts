@@ -121,6 +121,7 @@ export const leasedNames = [
   'broker_order_id',
   'buy_price',
   'payout',
+  'currency',
   'multiplier',
   'broker_account_id',
   'account_id',

@@ -20,6 +20,7 @@ export type Overdue = Pick<
   | 'broker_order_id'
   | 'buy_price'
   | 'payout'
+  | 'currency'
   | 'multiplier'
   | 'current_value'
   | 'expiry_at'
@@ -40,7 +41,7 @@ export async function listOverdue(
   return rows<Overdue>(
     db,
     `select o.id, o.kind, o.partner_id, o.broker_account_id, o.account_id, o.broker_order_id, o.buy_price, o.payout,
-            o.multiplier, o.current_value, o.expiry_at, o.app_id, o.dialect, a.status = 'REJECTED' as refused
+            o.currency, o.multiplier, o.current_value, o.expiry_at, o.app_id, o.dialect, a.status = 'REJECTED' as refused
        from orders o join broker_accounts a on a.id = o.broker_account_id join partners p on p.id = o.partner_id
       where o.phase = 'open' and o.opened_at < now() - interval '2 minutes'
         and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and (a.status = 'REJECTED' or o.dialect <> p.broker_dialect and o.lease_holder is null)))

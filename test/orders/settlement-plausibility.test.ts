@@ -35,6 +35,7 @@ const option: OwnContract = {
   broker_order_id: '7',
   buy_price: '10',
   payout: '19.53',
+  currency: 'USD',
   multiplier: null
 }
 const multiplier: OwnContract = { ...option, kind: 'MULTIPLIER', payout: '0', multiplier: '100' }
@@ -68,7 +69,7 @@ const ended = (status: StatusOfEnd | null, sellPrice: string, profit: string, re
   profit,
   ...rest
 })
-const unreported = { payout: null, buyPrice: null, profit: null }
+const unreported = { payout: null, buyPrice: null, profit: null, currency: null }
 
 pure('believes every end that a contract can have', () => {
   const ends: [OwnContract, ContractState][] = [
@@ -103,6 +104,7 @@ pure('finds what contradicts the contract or itself, and names it', () => {
     [option, { sellPrice: null }, /paid is missing/],
     [{ ...option, buy_price: null }, { buyPrice: null }, /cost is not known/],
     [option, { sellPrice: '-5', profit: null }, /paid -5/],
+    [option, { currency: 'EUR' }, /in EUR, not USD/],
     [option, { buyPrice: '1', profit: null }, /cost 1, not 10/],
     [option, { profit: '-10' }, /not a profit of -10/],
     [option, { payout: '99' }, /payout is 99/],
@@ -169,6 +171,7 @@ const lies: Omit<StateRule, 'loginid'>[] = [
   { drop: ['contract_id'] },
   { set: { buy_price: 1 } },
   { set: { profit: 4321 } },
+  { set: { currency: 'EUR' } },
   ...(dialect === 'v3' ? [{ set: { is_sold: 0 } }] : [])
 ]
 

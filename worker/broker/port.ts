@@ -147,6 +147,8 @@ export interface ContractState {
   expiryTime: number | null
   sellable: boolean
   shortcode: string | null
+  /** Of all amounts; absent where the state does not show it. */
+  currency?: string | null
   /** For a multiplier: its present limits; absent where the broker does not state them, or they cannot be read. */
   limits?: ContractLimits
   /** The broker's own flag and status, from which `settled` and `status` follow; null where they cannot be read. */

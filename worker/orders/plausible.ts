@@ -5,7 +5,10 @@ import type { OrderRow } from '../../db/orders/reading.ts'
 import type { ContractState } from '../broker/port.ts'
 
 /** What we know of the contract ourselves. */
-export type OwnContract = Pick<OrderRow, 'kind' | 'broker_order_id' | 'buy_price' | 'payout' | 'multiplier'>
+export type OwnContract = Pick<
+  OrderRow,
+  'kind' | 'broker_order_id' | 'buy_price' | 'payout' | 'currency' | 'multiplier'
+>
 
 // Brokers round to the cent.
 const CENT = new Big('0.01')
@@ -27,6 +30,8 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
   const { reported, sellPrice } = state
   if (reported?.sold === true && reported.status === 'open') found.push('it is sold and its status is open')
   if (reported?.sold === false) found.push(`its status is ${state.status} and it is not sold`)
+  if (own.currency && state.currency && state.currency !== own.currency)
+    found.push(`its amounts are in ${state.currency}, not ${own.currency}`)
   const price = own.buy_price ?? state.buyPrice
   if (price === null) found.push('what it cost is not known')
   if (sellPrice === null) found.push('it is over and what it paid is missing')

@@ -30,7 +30,7 @@ export interface WatchedContract {
 
 /** The part of an order's row that is kept while its contract is open. */
 export function leasedOrderOf(order: LeasedOrder): LeasedOrder {
-  const { id, kind, broker_order_id, buy_price, payout, multiplier, broker_account_id, account_id } = order
+  const { id, kind, broker_order_id, buy_price, payout, currency, multiplier, broker_account_id, account_id } = order
   const { app_id, dialect, follow_id, stop_loss, take_profit, error_code } = order
   return {
     id,
@@ -38,6 +38,7 @@ export function leasedOrderOf(order: LeasedOrder): LeasedOrder {
     broker_order_id,
     buy_price,
     payout,
+    currency,
     multiplier,
     broker_account_id,
     account_id,

@@ -42,6 +42,7 @@ export function readContractState(fields: Fields, spots: SpotPrices): ContractSt
     expiryTime: fields.time('date_expiry') ?? fields.time('expiry_time'),
     sellable: fields.flag('is_valid_to_sell') === true,
     shortcode: fields.text('shortcode'),
+    currency: fields.text('currency'),
     ...(limits === undefined ? {} : { limits }),
     unreadable: fields.unreadable
   }
