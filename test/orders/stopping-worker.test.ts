@@ -100,6 +100,7 @@ stopping('ends only when what it claims at that moment is bought', async () => {
   simulator.faults.add({ effect: 'slow', call: 'buy', loginid: accountId, times: 1, delayMs: BUY_MS })
   // Its claim takes the account, and waits for this row.
   const other = await db.transaction()
+  onClose(() => other.rollback())
   await other.raw(`insert into account_leases (account_id, worker) values (?, 'another')`, [accountId])
   harness.services.bus.publish(channelOf(name), 'claim', accountId)
   await untilLockWaits(db, { text: 'with accounts as (select distinct account_id' })

@@ -5,6 +5,7 @@ import { createHash, randomBytes, randomUUID } from 'node:crypto'
 import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { createApp } from '../../api/app.ts'
 import { codesOf, ErrorEnvelope } from '../../api/description/spec.ts'
@@ -48,11 +49,22 @@ export const TOKEN_KEYS = `t1:${Buffer.alloc(32, 7).toString('base64')}`
 const opened: (() => Promise<unknown>)[] = []
 
 /**
+ * How long one of them may take. A pool waits for a transaction that a failed test has left open: without an end of that, the file would
+ * run into its time-out, and nobody would see what failed.
+ */
+const CLOSE_MS = 60_000
+
+/**
  * Closes what the harness opened; never throws. Give it to the last suite, `last.after(closeAll)`, and put all
  * `.run()` calls at the end of the file: suites start to run while the file still awaits something.
  */
 export async function closeAll(): Promise<void> {
-  for (const close of opened.splice(0).reverse()) await close().catch(() => {})
+  for (const close of opened.splice(0).reverse()) {
+    const waiting = new AbortController()
+    const { signal } = waiting
+    await Promise.race([close(), sleep(CLOSE_MS, undefined, { signal })]).catch(() => {})
+    waiting.abort()
+  }
 }
 
 /** Has a signal end a program of tests as its last test would: nothing that it started goes on without it. */
