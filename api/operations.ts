@@ -37,7 +37,7 @@ import { getOrder } from './orders/by-id.ts'
 import { closeMultiplierOrder, getMultiplierSpec, placeMultiplierOrder } from './orders/multipliers.ts'
 import { closeOrder, listOrders, placeBinaryOrder } from './orders/orders.ts'
 import { listOpenPositions } from './orders/positions.ts'
-import { listRequests } from './requests.ts'
+import { requestsOperation } from './requests.ts'
 import { deployTemplate, listMyDeployments, listTemplates } from './sites/templates.ts'
 import { activateAccount, exchangeTokens, listAccounts } from './traders/accounts.ts'
 import { getBalance } from './traders/balance.ts'
@@ -64,6 +64,9 @@ import {
 
 /** GET /v1/_spec, which describes this list. */
 export const getSpec = specOperation(() => operations)
+
+/** GET /v1/requests, which shows calls of this list and openings of the stream. */
+export const listRequests = requestsOperation(() => [...operations.map(({ name }) => name), 'openStream'])
 
 export const operations: Operation[] = [
   getMe,

@@ -5,10 +5,10 @@ import * as assert from 'uvu/assert'
 import { postMessage } from '../../api/community/community.ts'
 import { createKey } from '../../api/keys.ts'
 import { getMe } from '../../api/me.ts'
+import { listRequests } from '../../api/operations.ts'
 import { getOrder } from '../../api/orders/by-id.ts'
 import { closeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { listRequests } from '../../api/requests.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
 import { up as packRequests } from '../../db/migrations/0072_requests_packed.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
@@ -142,6 +142,9 @@ list('filters by status, error, operation, trader, request id and time, and page
     cursor = body.nextCursor
   }
   assert.equal(pages, [['request-4', 'request-3'], ['request-2', 'request-1'], ['request-0']])
+  const misspelt = await partner.call(listRequests, { query: { operation: 'listAccount' } })
+  assert.is(misspelt.status, 400)
+  assert.match(misspelt.body.details[0].message, /^must be one of getMe, .*\blistAccounts,.* openStream$/)
   const wrong = await partner.call(listRequests, { query: { cursor: 'nonsense' } })
   assert.equal([wrong.status, wrong.body.details[0].path], [400, '/query/cursor'])
 })
