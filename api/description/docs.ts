@@ -108,11 +108,15 @@ const files: Record<string, File> = {
   }
 }
 
+interface Representation {
+  etag: string
+  body: Buffer
+}
+
 interface ServedFile {
   type: string
-  etag: string
-  plain: Buffer
-  zipped: Buffer
+  identity: Representation
+  gzip: Representation
 }
 
 /** Serves /docs, what it loads, the guides as Markdown and /llms.txt, and leads there from /; leaves every other path to what follows. Throws NOT_FOUND and METHOD_NOT_ALLOWED. */
@@ -121,8 +125,13 @@ export function docs(services: Pick<ApiServices, 'config'>): Middleware {
   const served = new Map<string, Promise<ServedFile>>()
   const serve = async ({ type, read }: File): Promise<ServedFile> => {
     const plain = await read(services)
-    const etag = `"${createHash('sha256').update(plain).digest('base64url').slice(0, 22)}"`
-    return { type, etag, plain, zipped: await compress(plain) }
+    const hash = createHash('sha256').update(plain).digest('base64url').slice(0, 22)
+    // A strong tag is of one sequence of bytes, so the compressed one has another.
+    return {
+      type,
+      identity: { etag: `"${hash}"`, body: plain },
+      gzip: { etag: `"${hash}-gzip"`, body: await compress(plain) }
+    }
   }
 
   return async (ctx: Context, next: Next) => {
@@ -139,18 +148,20 @@ export function docs(services: Pick<ApiServices, 'config'>): Middleware {
       throw new ApiError('METHOD_NOT_ALLOWED', 'This path takes GET, HEAD.', { headers: { Allow: 'GET, HEAD' } })
     const kept = served.get(path) ?? serve(file)
     served.set(path, kept)
-    const { type, etag, plain, zipped } = await kept.catch(error => {
+    const found = await kept.catch(error => {
       served.delete(path)
       throw error
     })
+    const encoding = ctx.acceptsEncodings('gzip', 'identity') === 'gzip' ? 'gzip' : 'identity'
+    const { etag, body } = found[encoding]
     ctx.set(PROTECTION)
     ctx.set({ ETag: etag, Vary: 'Accept-Encoding' })
-    ctx.type = type
+    ctx.type = found.type
     ctx.status = 200
     if (isKnown(ctx.get('If-None-Match'), etag)) ctx.status = 304
-    else if (ctx.acceptsEncodings('gzip', 'identity') === 'gzip') {
-      ctx.set('Content-Encoding', 'gzip')
-      ctx.body = zipped
-    } else ctx.body = plain
+    else {
+      if (encoding === 'gzip') ctx.set('Content-Encoding', encoding)
+      ctx.body = body
+    }
   }
 }

@@ -85,6 +85,13 @@ serving('gives the description without a key: the same document as GET /v1/_spec
   const etag = response.headers.get('etag') ?? ''
   for (const known of [etag, `W/${etag}`, `"other", W/${etag}`])
     assert.is((await fetch(response.url, { headers: { 'if-none-match': known } })).status, 304, known)
+  const plain = await fetch(response.url, { headers: { 'accept-encoding': 'identity', 'if-none-match': etag } })
+  assert.equal(
+    [plain.status, plain.headers.get('content-encoding')],
+    [200, null],
+    'other bytes under the same strong tag'
+  )
+  assert.equal(await plain.json(), document)
   assert.is((await fetch(`${harness.address}/v1/_spec`)).status, 401)
 })
 
