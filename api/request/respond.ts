@@ -7,6 +7,7 @@ import type { UsageCounter } from '../../db/partners/usage.ts'
 import type { Log } from '../../db/platform/log.ts'
 import { countRequest, countUnderWay } from '../../db/platform/metrics.ts'
 import { Overloaded } from '../../db/postgres/batch.ts'
+import { wasNotAwaited } from '../../db/postgres/connection.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ApiError, type ErrorCode } from '../../schemas/errors/errors.ts'
 import { hasMuchToCome } from './body.ts'
@@ -63,6 +64,15 @@ export function isUnavailable(error: unknown): boolean {
 
 /** Errors above 499 that are no fault of this service. */
 const EXPECTED = new Set<ErrorCode>(['BROKER_UPSTREAM', 'TRADING_HALTED'])
+
+/**
+ * Whether an operator has to know of a failure. An UNAVAILABLE without a cause is our decision, and so is a lock that is not awaited: calls
+ * of a trader who is being erased, for example, are to be repeated.
+ */
+function isFault({ status, code, cause }: ApiError): boolean {
+  if (code === 'UNAVAILABLE') return cause !== undefined && !wasNotAwaited(cause)
+  return status >= 500 && !EXPECTED.has(code)
+}
 
 /** Any thrown thing as the error the caller sees. */
 function toApiError(error: unknown): ApiError {
@@ -191,8 +201,7 @@ export function respond({
       ms,
       ...(code ? { error: code } : {})
     }
-    if (failure && failure.status >= 500 && !EXPECTED.has(failure.code))
-      log.error({ ...line, err: failure.cause ?? failure }, 'request failed')
+    if (failure && isFault(failure)) log.error({ ...line, err: failure.cause ?? failure }, 'request failed')
     else access.info(line, 'request')
   }
 }

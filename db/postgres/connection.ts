@@ -323,6 +323,10 @@ const LOCKED = '55P03'
 /** Whether a statement waited for a lock for as long as it may. */
 export const isLockTimeout = (error: unknown): boolean => (error as { code?: unknown } | undefined)?.code === LOCKED
 
+/** Whether a statement did not wait for a lock, as its `nowait` demands. Only a wait that was broken off ends in this function of PostgreSQL's. */
+export const wasNotAwaited = (error: unknown): boolean =>
+  isLockTimeout(error) && (error as { routine?: unknown }).routine !== 'ProcessInterrupts'
+
 const BREAKS = new Set(['ECONNRESET', 'EPIPE', 'ETIMEDOUT', 'SYNC_REPLICATION_CANCELED'])
 
 /**

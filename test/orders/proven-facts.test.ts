@@ -23,7 +23,7 @@ import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestResponse, until } from '../support/harness.ts'
-import { startApi, startTestWorker } from '../support/processes.ts'
+import { startApi, startTestWorker, type TestProcess } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 27, limits: 'off' })
@@ -42,6 +42,8 @@ const { db, pepper, vault } = harness.services
 await startTestWorker(harness.env)
 const processes = await Promise.all([startApi(harness.env), startApi(harness.env)])
 const [one, other] = processes.map(({ address }) => address) as [string, string]
+/** The line of a request in the log of the first process. */
+const logged = (requestId: string) => (processes[0] as TestProcess).line(new RegExp(`"requestId":"${requestId}"`))
 
 /** A partner, or its test side, with a key and a trader. */
 interface FactSubject {
@@ -409,6 +411,16 @@ meanwhile('is not stored while its trader is being erased, and no other order wa
       // One that waits ends with another message, after the limit of waits for locks.
       assert.match(body.message, 'changed while the request was handled')
     }
+    const exchanged = await call(one, exchangeTokens, {
+      body: {
+        traderExternalId: subject.traderExternalId,
+        accounts: [{ accountId: subject.accountId, token: `sim-${randomUUID()}`, accountMode: 'DEMO', currency: 'USD' }]
+      },
+      headers: { authorization: `Bearer ${subject.key}` }
+    })
+    assert.is(exchanged.body.error, 'UNAVAILABLE')
+    for (const { body } of [...(await Promise.all(refused)), exchanged])
+      assert.match(await logged(body.requestId), /"level":30,.*"error":"UNAVAILABLE"/)
     await trx.commit()
   } finally {
     if (!trx.isCompleted()) await trx.rollback()
