@@ -1,6 +1,7 @@
 // No request of a webhook reaches an address that is not public: whatever form the address has, whatever a name resolves to, also when
 // it resolves differently between check and connection, and where a redirect points. Listeners count connections on every local address.
 import { createSocket } from 'node:dgram'
+import { channel } from 'node:diagnostics_channel'
 import { Resolver } from 'node:dns/promises'
 import { createServer, type Server } from 'node:net'
 import { suite } from 'uvu'
@@ -310,6 +311,37 @@ responses('that come a byte a second, or never, end in time', async () => {
   assert.is((await impatient.post(receiver.url, {}, '{}')).error, 'TIMEOUT')
   impatient.close()
   assert.ok(performance.now() - begun < 14_000)
+})
+
+responses('are given up where more comes before their head than belongs there', async () => {
+  const receiver = await openReceiver()
+  for (const ahead of ['HTTP/1.1 103 Early Hints\r\nLink: </a>\r\n\r\n', 'HTTP/1.1 100 Continue\r\n\r\n', '\r\n']) {
+    const part = ahead.repeat(1000)
+    let written = 0
+    receiver.respond = (_received, _response, { socket }) => {
+      const more = () => {
+        while (!socket.destroyed && socket.write(part)) written += part.length
+      }
+      socket.on('drain', more)
+      more()
+    }
+    const patient = openRequests({ allowPrivate: true, timeoutMs: 10_000 })
+    assert.is((await patient.post(receiver.url, {}, '{}')).error, 'CONNECTION_FAILED', `after ${written} bytes`)
+    patient.close()
+  }
+})
+
+responses('count by their status, also where the connection is reset after their head', async () => {
+  const receiver = await openReceiver()
+  receiver.respond = (_received, response, { socket }) => {
+    channel('http.client.response.finish').subscribe(function reset() {
+      channel('http.client.response.finish').unsubscribe(reset)
+      socket.resetAndDestroy()
+    })
+    response.writeHead(202, { 'content-length': 5 }).flushHeaders()
+  }
+  const { error, httpStatus } = await lax.post(receiver.url, {}, '{}')
+  assert.equal([error, httpStatus], [null, 202])
 })
 
 responses('may request a pause of an hour at most', async () => {

@@ -15,6 +15,9 @@ const TIMEOUT_MS = 15_000
 // Time-out of the rest of a response after its head.
 const BODY_MS = 2000
 const READ_BYTES = 16 * 1024
+// Before the head of its response an endpoint may send responses of 1xx, empty lines and tickets of TLS sessions without an end: reading
+// them keeps this worker from orders.
+const AHEAD_BYTES = 64 * 1024
 const KEPT_BYTES = 1024
 const DNS_MS = 3000
 // Idle connections: how long one is kept, and how many to one origin.
@@ -185,11 +188,15 @@ function send({
       end(failed('TIMEOUT', passed()))
       request.destroy()
     }, timeoutMs)
+    // After the head of the response its status counts, whatever becomes of the connection.
+    let responded = false
     request.on('error', (error: Error & { code?: string }) => {
       const stale = request.reusedSocket && error.code === 'ECONNRESET'
-      end({ ...failed(errorOf(error), passed()), stale })
+      if (!responded) end({ ...failed(errorOf(error), passed()), stale })
     })
-    request.on('close', () => end(failed('CONNECTION_FAILED', passed())))
+    request.on('close', () => {
+      if (!responded) end(failed('CONNECTION_FAILED', passed()))
+    })
     request.on('socket', (socket: Socket) => {
       // In addition to the two checks of the look-up: the address that the socket is really connected to.
       const judge = () => {
@@ -197,8 +204,18 @@ function send({
       }
       if (socket.connecting) socket.once('connect', judge)
       else judge()
+      let ahead = 0
+      const count = ({ length }: Buffer) => {
+        ahead += length
+        if (ahead > AHEAD_BYTES) request.destroy()
+      }
+      for (const event of ['data', 'session']) {
+        socket.on(event, count)
+        request.once('response', () => socket.off(event, count))
+      }
     })
     request.on('response', response => {
+      responded = true
       const ms = passed()
       const status = response.statusCode ?? 0
       clearTimeout(timer)
