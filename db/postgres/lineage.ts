@@ -2,6 +2,7 @@
 // timeline, and so does a restore to an earlier point; a dump restored elsewhere has another system identifier, and one restored
 // beside its origin other tables. Purchases whose rows were lost are still at the broker, so each account's books are compared
 // before it buys again.
+import { newEventEpoch } from '../events/sequence.ts'
 import { type Db, rows } from './connection.ts'
 
 /** The identity of a history of the database, as SQL: the cluster's identifier and its timeline. */
@@ -55,10 +56,12 @@ const RECHECKED = 50_000
  * Notes that the database is on another history than the last one noted, or on one that had ended before generation `seen`
  * began: a primary that was gone and came back knows nothing of its successor. From then on each account's books are compared
  * before its next purchase, back to the last moment that is certain to be in this database; the reconciliation covers
- * the accounts that traded lately. Returns that moment, or undefined when another process has noted it.
+ * the accounts that traded lately. Of a copy the cursors of events expire, too: its origin may have given out later ones, behind which
+ * readers would pass over other events. Returns that moment, or undefined when another process has noted it.
  */
 export async function noteLineage(db: Db, seen = 0): Promise<Date | undefined> {
   return db.transaction(async trx => {
+    const copy = await isCopy(trx)
     const [noted] = await rows<{ goodUntil: Date }>(
       trx,
       `insert into database_lineage (generation, identity, table_identity, good_until)
@@ -69,6 +72,7 @@ export async function noteLineage(db: Db, seen = 0): Promise<Date | undefined> {
       { seen }
     )
     if (!noted) return undefined
+    if (copy) await newEventEpoch(trx)
     await rows(
       trx,
       `update broker_accounts

@@ -104,11 +104,18 @@ else
     const generationOf = async (database: string) => {
       const db = openDatabase({ url: database, pool: 1, name: 'test' })
       const read = async () => (await readClock(db)).generation
-      const found = { before: await read(), noted: await noteLineage(db), after: await read() }
+      const epoch = async () => (await db('event_epoch').first()).epoch as number
+      const given = await epoch()
+      const found = {
+        before: await read(),
+        noted: await noteLineage(db),
+        after: await read(),
+        cursorsGood: (await epoch()) === given
+      }
       await db.destroy()
       return found
     }
-    assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0 })
+    assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0, cursorsGood: true })
 
     const dumps = await mkdtemp(join(dir, 'dumps-'))
     const env = { PATH: `${bin}:${process.env.PATH}`, DATABASE_URL: url, BACKUP_DIR: dumps }
@@ -131,6 +138,8 @@ else
     assert.is(restoredBeside.before, null)
     assert.instance(restoredBeside.noted, Date)
     assert.is(restoredBeside.after, 1)
+    // Its origin may have given out cursors since the dump.
+    assert.is(restoredBeside.cursorsGood, false)
     // Over its own tables.
     const emptied = 'drop schema public, pgboss cascade; create schema public'
     await run(join(bin, 'psql'), [restored.href, '--quiet', '--set=ON_ERROR_STOP=1', '-c', emptied])
@@ -153,7 +162,7 @@ else
     assert.equal([await origins(copied.href), await origins(url)], [1, 0])
     assert.is((await generationOf(copied.href)).before, null)
     assert.is(await origins(copied.href), 0, 'known once a worker has noted it')
-    assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0 })
+    assert.equal(await generationOf(url), { before: 0, noted: undefined, after: 0, cursorsGood: true })
 
     const failed = await run('.deploy/backup', {
       env: { ...env, DATABASE_URL: 'postgres://nobody@127.0.0.1:1/nothing' }
