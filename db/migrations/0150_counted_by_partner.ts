@@ -1,8 +1,11 @@
 // Broker accounts and follows of a partner are counted, for its bounds.
 import type { Knex } from 'knex'
+import { buildIndex } from '../postgres/build-index.ts'
+
+/** Accounts and follows are written all the time. */
+export const config = { transaction: false }
 
 export async function up(db: Knex): Promise<void> {
-  await db.raw(`
-    create index broker_accounts_partner on broker_accounts (partner_id);
-    create index follows_partner on follows (partner_id)`)
+  await buildIndex(db, 'broker_accounts_partner', 'broker_accounts (partner_id)')
+  await buildIndex(db, 'follows_partner', 'follows (partner_id)')
 }

@@ -7,21 +7,29 @@ import { deadLetterOf, type QueueName, type QueueRule, queues } from '../../sche
 import { type Db, DEPENDABLE, openDatabase, sessionAt, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
 import { migrationStatus, migrations, refuseSchema, UTF8 } from './migrations.ts'
 
-const source: Knex.MigrationSource<string> = {
-  getMigrations: async () => [...migrations],
-  getMigrationName: name => name,
-  async getMigration(name) {
-    const { up } = (await import(`../migrations/${name}.ts`)) as Pick<Knex.Migration, 'up'>
-    return {
-      up,
-      down: async () => {
-        throw new Error('Migrations go forward only: restore a backup to go back.')
+type Migration = Pick<Knex.Migration, 'up'> & { config?: { transaction: boolean } }
+
+/**
+ * Where migrations are. Those of a new database run in one transaction, whatever their \`config\`: nobody waits there. Where one of
+ * the missing has \`transaction: false\`, each of the others has a transaction of its own.
+ */
+const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
+  tableName: 'migrations',
+  migrationSource: {
+    getMigrations: async () => [...migrations],
+    getMigrationName: (name: string) => name,
+    async getMigration(name: string) {
+      const { up, config } = (await import(`../migrations/${name}.ts`)) as Migration
+      return {
+        up,
+        down: async () => {
+          throw new Error('Migrations go forward only: restore a backup to go back.')
+        },
+        ...(config && !isNew ? { config } : {})
       }
     }
   }
-}
-
-const settings: Knex.MigratorConfig = { migrationSource: source, tableName: 'migrations' }
+})
 
 const MIGRATION_LOCK = 724_200
 const LOCK_WAIT_MS = 120_000
@@ -57,8 +65,9 @@ export async function migrate(url: string): Promise<string[]> {
         refuseSchema(status)
         return []
       }
+      const settings = settingsFor(status.applied.length === 0)
       await db.migrate.forceFreeMigrationsLock(settings)
-      return await applyMissing(db, url)
+      return await applyMissing(db, url, settings)
     } finally {
       await db.destroy()
     }
@@ -82,7 +91,7 @@ async function refuseEncoding(client: pg.Client): Promise<void> {
     )
 }
 
-async function applyMissing(db: Db, url: string): Promise<string[]> {
+async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig): Promise<string[]> {
   const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
   const boss = new PgBoss({
     ...sessionAt(url, `${WITHOUT_STATEMENT_TIMEOUT} ${DEPENDABLE}`),

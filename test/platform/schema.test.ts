@@ -10,7 +10,8 @@ import { readSchema, SCHEMA_FILE } from '../../db/postgres/schema-text.ts'
 import { readLeaderboard } from '../../db/traders/leaderboard.ts'
 import { upsertTrader } from '../../db/traders/traders.ts'
 import { collectTrade } from '../../db/traders/trades.ts'
-import { closeAll, openHarness } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, openTestDatabase } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 
 const harness = await openHarness()
 const { services } = harness
@@ -115,5 +116,71 @@ tables('are not renamed while a process of the version before runs', async () =>
   }
 })
 
-tables.after(closeAll)
+const upgrade = suite('an upgrade that locks large tables')
+
+/** A database of the version before. */
+async function openBefore() {
+  const url = await openTestDatabase()
+  const db = openDatabase({ url, pool: 4, name: 'test' })
+  onClose(() => db.destroy())
+  await db.raw(`drop index broker_accounts_partner, follows_partner`)
+  await db('migrations').whereIn('name', ['0149_folded_words', '0150_counted_by_partner']).delete()
+  return { url, db }
+}
+
+upgrade('waits for what others write to accounts, who do not wait for it', async () => {
+  const { url, db } = await openBefore()
+  const write = (trx: Db) => trx.raw('lock table broker_accounts in row exclusive mode nowait')
+  const writing = await db.transaction()
+  await write(writing)
+  const migrating = migrate(url)
+  await untilLockWaits(db, { text: 'broker_accounts', work: migrating })
+  await db.transaction(write).finally(() => writing.commit())
+  assert.equal(await migrating, ['0149_folded_words', '0150_counted_by_partner'])
+  const [built] = await rows(
+    db,
+    `select count(*) filter (where indisvalid) as valid from pg_index where indexrelid::regclass::text ~ '^(broker_accounts|follows)_partner$'`
+  )
+  assert.equal(built, { valid: 2 })
+})
+
+upgrade('builds an index again of which a run that was killed left a half', async () => {
+  const { url, db } = await openBefore()
+  await db.raw('create index broker_accounts_partner on broker_accounts (partner_id)')
+  await db.raw(`update pg_index set indisvalid = false where indexrelid = 'broker_accounts_partner'::regclass`)
+  await migrate(url)
+  assert.equal(
+    await rows(db, `select indisvalid from pg_index where indexrelid = 'broker_accounts_partner'::regclass`),
+    [{ indisvalid: true }]
+  )
+})
+
+upgrade('changes the words of bots by hundreds, and keeps no others locked', async () => {
+  const { url, db } = await openBefore()
+  await db.transaction(async trx => {
+    await trx.raw('set local session_replication_role = replica')
+    await trx.raw(`insert into marketplace_words (bot_id, category, risk_level, words)
+                   select 'bot_' || lpad(n::text, 26, '0'), 'scalp', 'low', array_to_tsvector(array['größe']) from generate_series(1, 1001) n`)
+  })
+  const bot = (n: number) => ({ bot_id: `bot_${String(n).padStart(26, '0')}` })
+  const holding = await db.transaction()
+  await holding('marketplace_words').where(bot(1001)).forUpdate().first('bot_id')
+  const migrating = migrate(url)
+  await untilLockWaits(db, { text: 'marketplace_words', work: migrating })
+  const changed = await db('marketplace_words')
+    .where(bot(1))
+    .update({ category: 'grid' }, ['words'])
+    .finally(() => holding.commit())
+  await migrating
+  assert.equal(changed, [{ words: "'grosse'" }])
+  assert.is(
+    await db('marketplace_words')
+      .whereRaw(`words = array_to_tsvector(array['grosse'])`)
+      .then(found => found.length),
+    1001
+  )
+})
+
+upgrade.after(closeAll)
 tables.run()
+upgrade.run()
