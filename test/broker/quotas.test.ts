@@ -29,7 +29,8 @@ import { closeAll, onClose, openHarness, type TestTrader, until } from '../suppo
 import { startWorker, type TestProcess } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-const simulator = await startSimulator({ tickMs: 100, seed: 5, limits: 'published' })
+// Hundreds of contracts stay open, and each of them sends an update with each tick.
+const simulator = await startSimulator({ tickMs: 1000, seed: 5, limits: 'published' })
 onClose(() => simulator.close())
 const ORDER_TTL_MS = 15_000
 const harness = await openHarness({
