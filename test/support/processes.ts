@@ -22,6 +22,8 @@ import { onClose, TOKEN_KEYS } from './harness.ts'
 
 /** How long the output of a process that has ended may take to arrive. */
 const STREAMS_MS = 2000
+// A worker's start takes all connections there are, and each of them plans every statement anew.
+const WORKER_POOL = 4
 
 interface TestWorker {
   services: WorkerServices
@@ -43,7 +45,7 @@ export async function startTestWorker(env: Record<string, string>, { wallMs = 0 
   }
   onClose(stop)
   const log = openLog({ level: config.logLevel, name: 'worker' })
-  const db = openDatabase({ url, pool: 10, name: 'test-worker' })
+  const db = openDatabase({ url, pool: WORKER_POOL, name: 'test-worker' })
   opened.push(() => db.destroy())
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
   opened.push(() => bus.close())
