@@ -5,7 +5,7 @@ import type { Knex } from 'knex'
 const WAIT = '1h'
 
 /**
- * Builds an index while others write, in a migration that has \`transaction: false\`; one that a run left half-built is built again. In the
+ * Builds an index while others write, in a migration that has `transaction: false`; one that a run left half-built is built again. In the
  * one transaction of a new database it is built at once.
  */
 export async function buildIndex(db: Knex, name: string, on: string): Promise<void> {

@@ -10,7 +10,7 @@ export const databaseIdentity = `(select system_identifier::text from pg_control
 
 /**
  * The oids of the database and of this table, as SQL: a dump restored on the server that it was made on has the same identifier and
- * timeline, and one of these is another. A copy by \`create database … template\` keeps the table's, a restore by \`--clean\` the database's.
+ * timeline, and one of these is another. A copy by `create database … template` keeps the table's, a restore by `--clean` the database's.
  */
 export const tableIdentity = `(select oid from pg_database where datname = current_database()) || '/' || 'database_lineage'::regclass::oid`
 

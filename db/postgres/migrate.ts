@@ -10,8 +10,8 @@ import { migrationStatus, migrations, refuseSchema, UTF8 } from './migrations.ts
 type Migration = Pick<Knex.Migration, 'up'> & { config?: { transaction: boolean } }
 
 /**
- * Where migrations are. Those of a new database run in one transaction, whatever their \`config\`: nobody waits there. Where one of
- * the missing has \`transaction: false\`, each of the others has a transaction of its own.
+ * Where migrations are. Those of a new database run in one transaction, whatever their `config`: nobody waits there. Where one of
+ * the missing has `transaction: false`, each of the others has a transaction of its own.
  */
 const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
   tableName: 'migrations',
