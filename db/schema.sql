@@ -315,6 +315,7 @@ create table broker_accounts (
   refusals integer default 0 not null,
   refused_at timestamp with time zone,
   compared_generation integer default 0 not null,
+  was_proven boolean default false not null,
   constraint broker_accounts_pkey PRIMARY KEY (id),
   constraint broker_accounts_trader_id_account_id_key UNIQUE (trader_id, account_id),
   constraint broker_accounts_partner_id_fkey FOREIGN KEY (partner_id) REFERENCES partners(id),

@@ -90,7 +90,8 @@ export const migrations: readonly string[] = [
   '0144_follows_active_since',
   '0148_earnings_of_nothing',
   '0149_folded_words',
-  '0150_counted_by_partner'
+  '0150_counted_by_partner',
+  '0151_was_proven'
 ]
 
 /** The encoding that the database needs. */

@@ -32,19 +32,26 @@ const columns = `a.id, a.partner_id as "partnerId", a.trader_id as "traderId", a
 
 const context = (accountRowId: string) => `broker_accounts:${accountRowId}`
 
-// Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals of all
-// of a partner's accounts in a minute after which none of its unproven ones is tried.
+// Refusals of one account after which the next try has to wait, doubling from a second up to a minute; and refusals in a minute of all of a
+// partner's accounts that the broker never accepted after which none of these is tried. Accounts that it did accept are certainly
+// the partner's: where their tokens lapse, hundreds at a time, the fresh ones must not wait.
 const FREE_REFUSALS = 3
 const RETRIES = { firstMs: 1000, mostMs: 60_000 }
 const REFUSALS_OF_PARTNER = 30
 const restOfAccount = `case when a.refusals > ${FREE_REFUSALS}
                             then extract(epoch from a.refused_at - clock_timestamp() + ${backOffInSql(`a.refusals - ${FREE_REFUSALS + 1}`, RETRIES)}) end`
+const wasProven = (alias: string) => `(${alias}.was_proven or ${alias}.proven_version is not null)`
 // A partner may try again once the refusal this many back is a minute old.
 const restOfPartner = `(select 60 + extract(epoch from r.refused_at - clock_timestamp()) from broker_accounts r
                          where r.partner_id = a.partner_id and r.refused_at > clock_timestamp() - interval '1 minute'
+                           and not ${wasProven('r')}
                          order by r.refused_at desc offset ${REFUSALS_OF_PARTNER - 1} limit 1)`
 const restSeconds = `case when a.proven_version = a.token_version then 0
-                          else greatest(0, ceil(coalesce(${restOfAccount}, 0)), ceil(coalesce(${restOfPartner}, 0))) end::int`
+                          else greatest(0, ceil(coalesce(${restOfAccount}, 0)),
+                                        ceil(coalesce(case when not ${wasProven('a')} then ${restOfPartner} end, 0))) end::int`
+
+/** What a statement sets that clears `proven_version` of `broker_accounts`, as SQL: that the broker has accepted a token of the account. */
+export const KEEP_PROVEN = 'was_proven = was_proven or proven_version is not null'
 
 /** Why a token is not tried for so many seconds. */
 export const refusedTooOften = (restSeconds: number): string =>
@@ -290,7 +297,7 @@ export async function markRejected(
   { version, dialect, reason }: { version: number; dialect: string; reason: RejectedReason }
 ): Promise<void> {
   await db.raw(
-    `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null,
+    `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null, ${KEEP_PROVEN},
             refusals = a.refusals + 1, refused_at = clock_timestamp()
        from partners p
       where a.id = :accountRowId and a.token_version = :version and a.status = 'CONNECTED'
@@ -323,7 +330,7 @@ export async function forgetRejections(trx: Db, partnerId: string): Promise<void
   await rows(
     trx,
     // In the order in which an exchange locks the accounts that it names.
-    `update broker_accounts set status = 'CONNECTED', rejected_reason = null, proven_version = null
+    `update broker_accounts set status = 'CONNECTED', rejected_reason = null, proven_version = null, ${KEEP_PROVEN}
       where id = any(array(select a.id from broker_accounts a join traders t on t.id = a.trader_id
                             where a.partner_id = :partnerId and t.connected_at is not null
                               and (a.status <> 'CONNECTED' or a.proven_version is not null)

@@ -67,7 +67,8 @@ export const personalData: Record<string, TableDecision> = {
     rows: ofTrader,
     becomes: {
       ...kept('id', 'partner_id', 'trader_id', 'account_id', 'account_mode', 'currency', 'connected_at'),
-      ...kept('audited_at', 'compared_at', 'proven_version', 'compared_generation', 'refusals', 'refused_at'),
+      ...kept('audited_at', 'compared_at', 'proven_version', 'was_proven', 'compared_generation'),
+      ...kept('refusals', 'refused_at'),
       // An empty token is sealed: a column without a seal would make the rotation of keys fail.
       token_key_id: 'keep',
       token_sealed: 'keep',

@@ -3,7 +3,7 @@
 import { createHash } from 'node:crypto'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { sealToken } from './accounts.ts'
+import { KEEP_PROVEN, sealToken } from './accounts.ts'
 
 const contextOf = (accountRowId: string) => `broker_accounts:${accountRowId}:refresh`
 
@@ -119,7 +119,7 @@ async function rejectEnded(db: Db, limit: number): Promise<string[]> {
   const ended = await rows<{ id: string }>(
     db,
     `update broker_accounts a
-        set status = 'REJECTED', rejected_reason = 'TOKEN_EXPIRED', proven_version = null,
+        set status = 'REJECTED', rejected_reason = 'TOKEN_EXPIRED', proven_version = null, ${KEEP_PROVEN},
             renew_at = case when a.refresh_digest is null then null else a.renew_at end
       where a.id in (select b.id from broker_accounts b join partners p on p.id = b.partner_id
                       where b.renew_at <= now() and b.token_expires_at <= now() and p.broker_dialect = 'next'
@@ -181,7 +181,7 @@ export async function saveRenewed(
         trx,
         `update broker_accounts
             set token_key_id = :keyId, token_sealed = :sealed, token_version = token_version + 1,
-                proven_version = case when proven_version = token_version then token_version + 1 end,
+                proven_version = case when proven_version = token_version then token_version + 1 end, ${KEEP_PROVEN},
                 renewal_version = token_version + 1, refresh_key_id = :refreshKeyId, refresh_sealed = :refreshSealed,
                 refresh_digest = :digest, token_expires_at = now() + make_interval(secs => :seconds::float8),
                 renew_at = ${renewAt('(now() + make_interval(secs => :seconds::float8))')}, renewing_until = null,

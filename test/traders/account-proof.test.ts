@@ -326,6 +326,29 @@ naming('with many of its traders uses its own budget up, and nobody else’s', a
   assert.is((await place(await exchange({ accountId: newAccountId() }))).status, 200)
 })
 
+naming(
+  'is no matter of accounts that the broker accepted before: forty tokens that lapse keep no fresh one waiting',
+  async () => {
+    const owner = await harness.makePartner()
+    const accountIds = Array.from({ length: 40 }, newAccountId)
+    const traders = await Promise.all(accountIds.map(accountId => exchange({ accountId }, undefined, owner)))
+    const statusesOf = async (names: string[]) => [
+      ...new Set((await Promise.all(names.map(name => place(name, owner)))).map(({ status }) => status))
+    ]
+    assert.equal(await statusesOf(traders), [200])
+    for (const accountId of accountIds) simulator.engine.accounts.revoke(`sim-${accountId}`)
+    assert.equal(await statusesOf(traders), [404])
+    // Some bring the token again that the broker has refused.
+    await Promise.all(traders.map((name, at) => exchange({ accountId: accountIds[at] as string }, name, owner)))
+    assert.equal(await statusesOf(traders), [404])
+    const [accountId = '', name = ''] = [accountIds[0], traders[0]]
+    simulator.engine.accounts.restore(`sim-${accountId}`)
+    await exchange({ accountId }, name, owner)
+    assert.is((await place(name, owner)).status, 200)
+    assert.is((await place(await exchange({ accountId: newAccountId() }, undefined, owner), owner)).status, 200)
+  }
+)
+
 const first = suite('the first order of an account')
 
 first('returns with its end, after one authorisation', async () => {
