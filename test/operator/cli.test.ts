@@ -201,7 +201,7 @@ async function onTerminal(
   keys: string,
   { name = 'Anna', prompt = /\(y\/N\)/i } = {}
 ): Promise<{ exitCode?: number; output: string }> {
-  const child = spawn('script', ['-qefc', `${process.execPath} cli/main.ts ${args}`, '/dev/null'], {
+  const child = spawn('script', ['-qefc', `'${process.execPath}' cli/main.ts ${args}`, '/dev/null'], {
     env: { ...process.env, ...env, TERM: 'xterm', OPERATOR_NAME: name },
     stdio: ['pipe', 'pipe', 'inherit']
   })
