@@ -103,11 +103,11 @@ const orderGuards: TestedGuard[] = [
     edits: [edit(listing, 'if (archived === undefined || isAbove(archived.newest)) return live', 'return live')],
     test: 'test/orders/archive.test.ts'
   },
-  // Without it such a contract is left to the operator, which no simulation complains of.
+  // Either way such a contract is left to the operator; what differs is the reason that is shown.
   {
     name: 'a contract dearer than the ceiling is not the order’s',
     edits: [edit(evidence, 'if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) return false', '')],
-    test: 'test/orders/doubt.test.ts'
+    test: 'test/orders/doubt-lists.test.ts'
   },
   {
     name: 'a response is written to the attempt it belongs to',
