@@ -274,14 +274,15 @@ lists('is not absent where the times of its purchase are hours behind the clock 
   behind = 0
 })
 
-for (const [what, set] of Object.entries({
-  'its price': { price: 100, parameters: { amount: 5 } },
-  'its type': { parameters: { contract_type: 'PUT' } },
-  'its asset': { parameters: { symbol: 'R_50' } },
-  'its length': { parameters: { duration: 2 } }
-}))
+for (const [what, set, lacking] of [
+  ['its price', { price: 100, parameters: { amount: 5 } }, []],
+  ['its type', { parameters: { contract_type: 'PUT' } }, []],
+  ['its type, which no list shows,', { parameters: { contract_type: 'PUT' } }, ['shortcode']],
+  ['its asset', { parameters: { symbol: 'R_50' } }, []],
+  ['its length', { parameters: { duration: 2 } }, []]
+] as const)
   lists(`is not absent where the broker has altered ${what} and its receipt is lost`, async () => {
-    ;[nulls, lacks, more] = [[], [], {}]
+    ;[nulls, lacks, more] = [[], [...lacking], {}]
     const { traderExternalId, accountId } = await partner.makeTrader()
     simulator.faults.add({ effect: 'altered', call: 'buy', loginid: accountId, times: 1, set })
     receipt = () => ({ buy: undefined, error: { code: 'Timeout', message: 'Time-out.' } })

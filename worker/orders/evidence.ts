@@ -78,11 +78,12 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
     found.map(({ contractId }) => contractId)
   )
   const unowned = found.filter(({ contractId }) => !owned.has(contractId))
-  for (const item of (await readWhatLacks(services, session, unowned.filter(fits))).filter(fits)) {
+  const read = await readWhatLacks(services, session, unowned)
+  for (const item of read.filter(fits)) {
     if (window.isClockKnown && isInWindow(item)) candidates.inWindow.push(item)
     else if (isNear(item, window)) candidates.near.push(item)
   }
-  return withoutUnlikely(candidates, contract.stake, unowned.filter(isOdd))
+  return withoutUnlikely(candidates, contract.stake, read.filter(isOdd))
 }
 
 /** Whether a contract can be of these terms, by what is known of it: what cannot be read may be so. */
