@@ -19,6 +19,9 @@ export interface Bounds {
   quick: number
 }
 
+/** Of the worker's places, the share that is left for partners with nothing under way, however many others have endpoints that hang. */
+const RESERVED = 0.1
+
 const BOUNDS: Bounds = { sending: 1000, ofPartner: 128, slow: 500, unwritten: 100, quick: 24 }
 
 export class UnderWay {
@@ -49,11 +52,15 @@ export class UnderWay {
 
   /** Whether nothing more may be sent to this endpoint. */
   blocks({ partnerId, slow, quick }: { partnerId: string; slow: boolean; quick: boolean }): boolean {
-    const { slow: slowAtMost, ofPartner, quick: quickAtMost } = this.#bounds
+    const { slow: slowAtMost, ofPartner, quick: quickAtMost, sending } = this.#bounds
+    const ofThis = this.#ofPartner.get(partnerId) ?? 0
+    // Nor has a partner more than may still be shared.
+    const shared = sending - this.sending - Math.ceil(sending * RESERVED)
     return (
       (slow && this.#slow >= slowAtMost) ||
       (quick && this.#young + this.quickUnwritten >= quickAtMost) ||
-      (this.#ofPartner.get(partnerId) ?? 0) >= ofPartner
+      ofThis >= ofPartner ||
+      (ofThis > 0 && ofThis >= shared)
     )
   }
 
