@@ -1598,6 +1598,7 @@ create table webhook_tests (
   constraint webhook_tests_endpoint_id_fkey FOREIGN KEY (endpoint_id) REFERENCES webhook_endpoints(id) ON DELETE CASCADE
 );
 CREATE INDEX webhook_tests_endpoint ON webhook_tests USING btree (endpoint_id);
+CREATE INDEX webhook_tests_open ON webhook_tests USING btree (partner_id) WHERE (result IS NULL);
 CREATE INDEX webhook_tests_waiting ON webhook_tests USING btree (created_at) WHERE (worker IS NULL);
 
 CREATE OR REPLACE FUNCTION account_events()

@@ -91,7 +91,8 @@ export const migrations: readonly string[] = [
   '0148_earnings_of_nothing',
   '0149_folded_words',
   '0150_counted_by_partner',
-  '0151_was_proven'
+  '0151_was_proven',
+  '0153_open_webhook_tests'
 ]
 
 /** The encoding that the database needs. */

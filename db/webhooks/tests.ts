@@ -1,4 +1,5 @@
 // Test events: requested through an api, sent once by the first worker that takes them, their result read from the row.
+import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import type { WebhookTest } from '../../schemas/webhooks.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -21,12 +22,31 @@ export interface TestRow {
 
 // The requester has timed out by then.
 const TEST_MS = 30_000
+/** Tests of a partner without a result: each may be a connection that a worker holds for 15 s, also where its requester is gone. */
+export const OPEN_TESTS = 20
 
-/** Stores a test; `channel` is where its end is published. Returns its id. Throws NOT_FOUND for an endpoint that was deleted since it was read. */
+/**
+ * Stores a test; `channel` is where its end is published. Returns its id. Throws NOT_FOUND for an endpoint that was deleted since it was
+ * read, RATE_LIMITED while OPEN_TESTS of the partner are under way.
+ */
 export async function insertTest(
   db: Db,
   { endpointId, partnerId, channel }: { endpointId: string; partnerId: string; channel: string }
 ): Promise<string> {
+  const open = await rows(
+    db,
+    `select from webhook_tests where partner_id = :partnerId and result is null
+        and created_at > clock_timestamp() - ${TEST_MS} * interval '1 millisecond' limit ${OPEN_TESTS}`,
+    { partnerId }
+  )
+  if (open.length === OPEN_TESTS)
+    throw new ApiError(
+      'RATE_LIMITED',
+      `${OPEN_TESTS} tests of this partner's endpoints are under way: let some of them end first.`,
+      {
+        headers: { 'Retry-After': '1' }
+      }
+    )
   const [row] = await rows<{ id: string }>(
     db,
     `insert into webhook_tests (id, endpoint_id, partner_id, channel)

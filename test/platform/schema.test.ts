@@ -118,13 +118,15 @@ tables('are not renamed while a process of the version before runs', async () =>
 
 const upgrade = suite('an upgrade that locks large tables')
 
-/** A database of the version before. */
+const LOCKING = ['0149_folded_words', '0150_counted_by_partner']
+
+/** A database that lacks them. */
 async function openBefore() {
   const url = await openTestDatabase()
   const db = openDatabase({ url, pool: 4, name: 'test' })
   onClose(() => db.destroy())
   await db.raw(`drop index broker_accounts_partner, follows_partner`)
-  await db('migrations').whereIn('name', ['0149_folded_words', '0150_counted_by_partner']).delete()
+  await db('migrations').whereIn('name', LOCKING).delete()
   return { url, db }
 }
 
@@ -136,7 +138,7 @@ upgrade('waits for what others write to accounts, who do not wait for it', async
   const migrating = migrate(url)
   await untilLockWaits(db, { text: 'broker_accounts', work: migrating })
   await db.transaction(write).finally(() => writing.commit())
-  assert.equal(await migrating, ['0149_folded_words', '0150_counted_by_partner'])
+  assert.equal(await migrating, LOCKING)
   const [built] = await rows(
     db,
     `select count(*) filter (where indisvalid) as valid from pg_index where indexrelid::regclass::text ~ '^(broker_accounts|follows)_partner$'`

@@ -4,6 +4,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { retryWebhookDelivery, testWebhook } from '../../api/webhooks/deliveries.ts'
 import { getWebhook, rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
+import { OPEN_TESTS } from '../../db/webhooks/tests.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -168,6 +169,22 @@ sending('of a test returns how it went, and the list has it', async () => {
   assert.equal([listed.deliveryId, listed.status, listed.type], [body.deliveryId, 'FAILED', 'webhook.test'])
   const again = await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId: body.deliveryId } })
   assert.is(again.status, 409)
+})
+
+sending('of tests is refused while as many of the partner as may be have no result', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const test = () => partner.call(testWebhook, { params: { id: webhookId } })
+  const held: (() => void)[] = []
+  receiver.respond = (_received, response) => void held.push(() => response.writeHead(204).end())
+  const tests = Promise.all(Array.from({ length: OPEN_TESTS }, test))
+  await until('all at the endpoint', () => held.length === OPEN_TESTS, WAIT_MS)
+  const refused = await test()
+  assert.equal([refused.status, refused.headers.get('retry-after')], [429, '1'])
+  for (const end of held) end()
+  assert.equal(new Set((await tests).map(({ body }) => body.httpStatus)), new Set([204]))
+  receiver.respond = (_received, response) => response.writeHead(204).end()
+  assert.is((await test()).status, 200)
 })
 
 sending('of one event again is requested by its attempt', async () => {
