@@ -275,6 +275,34 @@ const orderGuards: TestedGuard[] = [
     test: 'test/orders/doubt.test.ts'
   },
   {
+    name: 'a contract is near the window by either clock, the broker’s or the database’s',
+    edits: [
+      edit(evidence, 'Math.min(from, fromByDatabase)', 'from'),
+      edit(
+        evidence,
+        'Math.min(from - Math.ceil(behind), fromByDatabase - Math.ceil(behindDatabase))',
+        'from - Math.ceil(behind)'
+      )
+    ],
+    test: 'test/orders/doubt-lists.test.ts'
+  },
+  {
+    name: 'a contract that the broker may have altered is a doubt',
+    edits: [edit(evidence, '[...inWindow, ...near, ...odd]', '[...inWindow, ...near]')],
+    test: 'test/orders/doubt-lists.test.ts'
+  },
+  {
+    name: 'a list that counts more rows than it has proves nothing',
+    edits: [
+      edit(
+        'worker/broker/transport/session.ts',
+        'if (Number(count) > rows.length) throw',
+        'if (Number(count) < 0) throw'
+      )
+    ],
+    test: 'test/orders/doubt-lists.test.ts'
+  },
+  {
     name: "a broker request is late by the database's clock",
     edits: [
       edit(
