@@ -1,13 +1,17 @@
 // The owners of a number of places. A partner may take one as long as it has fewer than are free: alone it can have
-// half of them, two busy ones a third each, and so on, and a partner without any always finds one.
+// half of them, two busy ones a third each, and so on. The last tenth is for partners without any, one each.
+
+const RESERVED = 0.1
 
 export class Shares {
   readonly #places: number
+  readonly #reserved: number
   readonly #counts = new Map<string, number>()
   #taken = 0
 
   constructor(places: number) {
     this.#places = places
+    this.#reserved = Math.ceil(places * RESERVED)
   }
 
   /** Free places. */
@@ -18,7 +22,8 @@ export class Shares {
   /** How many more places the partner may take now; of undefined: a partner without any. */
   roomOf(partner: string | undefined): number {
     const own = partner === undefined ? 0 : (this.#counts.get(partner) ?? 0)
-    return Math.max(0, Math.ceil((this.free - own) / 2))
+    const least = own === 0 && this.free > 0 ? 1 : 0
+    return Math.max(least, Math.min(Math.ceil((this.free - own) / 2), this.free - this.#reserved))
   }
 
   /** The partners that have places, and how many more each may take. */

@@ -46,12 +46,13 @@ sharing('are half for one that wants all of them, and the rest is free for other
   assert.ok(shares.roomOf('three') > 0)
 })
 
-sharing('never run out for a partner that has none, however many take what they can', () => {
+sharing('are left for ten that have none, however many take what they can', () => {
   const shares = new Shares(100)
-  for (let i = 0; i < 5; i++) {
-    assert.ok(fill(shares, `greedy-${i}`) > 0)
-    assert.ok(shares.roomOf('modest') > 0)
-  }
+  // From the fourth on they find the last tenth.
+  for (let i = 0; i < 4; i++) assert.ok(fill(shares, `greedy-${i}`) > 0)
+  assert.is(shares.free, 10)
+  for (let i = 0; i < 10; i++) assert.is(fill(shares, `modest-${i}`), 1)
+  assert.is(shares.roomOf(undefined), 0)
 })
 
 sharing('are free again for whoever comes once they are given back', () => {
