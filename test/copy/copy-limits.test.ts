@@ -19,10 +19,11 @@ import { closeAll, onClose, openHarness, type TestTrader, until } from '../suppo
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker, type TestProcess } from '../support/processes.ts'
 
-const TICK_MS = 50
+// Contracts stay open for minutes, and each of them sends an update with each tick.
+const TICK_MS = 500
 const simulator = await startSimulator({ tickMs: TICK_MS, seed: 12, limits: 'off' })
 onClose(() => simulator.close())
-// The price moves by half of one per cent within 20 s of such ticks, which closes a contract at its stop loss: on a busy machine
+// The price moves by half of one per cent within 400 such ticks, which closes a contract at its stop loss: on a busy machine
 // before a test has changed it.
 simulator.engine.market.script(symbols.get('R_100') as SimulatedSymbol, Array((8 * 60_000) / TICK_MS).fill(1219.6))
 const harness = await openHarness({
