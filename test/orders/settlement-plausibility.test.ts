@@ -39,6 +39,7 @@ const option: OwnContract = {
   multiplier: null
 }
 const multiplier: OwnContract = { ...option, kind: 'MULTIPLIER', payout: '0', multiplier: '100' }
+const bitcoin: OwnContract = { ...multiplier, currency: 'BTC', buy_price: '0.0005' }
 const won: ContractState = {
   contractId: '7',
   status: 'won',
@@ -89,7 +90,9 @@ pure('believes every end that a contract can have', () => {
     [multiplier, ended('lost', '0', '-10', { exitPrice: '1200' })],
     [multiplier, ended('sold', '9.6', '-0.4', { entryPrice: null, exitPrice: null })],
     [multiplier, ended('sold', '900', '890', { entryPrice: null, exitPrice: null })],
-    [multiplier, ended(null, '0', '-10')]
+    [multiplier, ended(null, '0', '-10')],
+    [bitcoin, ended('sold', '0.00097', '0.00047', { buyPrice: '0.0005' })],
+    [option, ended('sold', '4.20', '-5.8000000000000007')]
   ]
   for (const [own, state] of ends) assert.equal(contradictions(own, state), [], JSON.stringify(state))
 })
@@ -107,6 +110,7 @@ pure('finds what contradicts the contract or itself, and names it', () => {
     [option, { currency: 'EUR' }, /in EUR, not USD/],
     [option, { buyPrice: '1', profit: null }, /cost 1, not 10/],
     [option, { profit: '-10' }, /not a profit of -10/],
+    [bitcoin, ended('sold', '0.00097', '0.00057', { buyPrice: '0.0005' }), /not a profit of 0.00057/],
     [option, { payout: '99' }, /payout is 99/],
     [option, ended('sold', '1000', '990'), /more than 19.53/],
     [{ ...option, payout: '0' }, ended('won', '1000000', '999990', { payout: null }), /more than 10000/],

@@ -10,8 +10,8 @@ export type OwnContract = Pick<
   'kind' | 'broker_order_id' | 'buy_price' | 'payout' | 'currency' | 'multiplier'
 >
 
-// Brokers round to the cent.
-const CENT = new Big('0.01')
+// Brokers round to the cent; accounts in a cryptocurrency have up to eight decimals, where a cent is no rounding.
+const DECIMALS = 2
 // A win of an option whose payout is unknown: no barrier pays more.
 const MOST_TIMES_PRICE = 1000
 // The price of an asset may multiply while a multiplier contract runs, though not by this.
@@ -39,7 +39,7 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
   const [cost, paid] = [new Big(price), new Big(sellPrice)]
   if (paid.lt(0)) found.push(`it paid ${sellPrice}`)
   if (state.buyPrice !== null && !cost.eq(state.buyPrice)) found.push(`it cost ${state.buyPrice}, not ${price}`)
-  if (state.profit !== null && paid.minus(cost).minus(state.profit).abs().gt(CENT))
+  if (state.profit !== null && !isProfitOf(state.profit, { cost, paid }))
     found.push(`it cost ${price} and paid ${sellPrice}, which is not a profit of ${state.profit}`)
   // Without a status the amounts alone are checked.
   const status = reported === undefined ? state.status : reported.status
@@ -50,6 +50,14 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
       : ofMultiplier(own, state, { cost, paid, status }))
   )
   return found
+}
+
+/** Whether it is what these amounts leave, to the last digit that both have, or to a cent where they have fewer. */
+function isProfitOf(profit: string, { cost, paid }: { cost: Big; paid: Big }): boolean {
+  const decimalsOf = (amount: Big) => amount.toFixed().split('.')[1]?.length ?? 0
+  const shared = Math.min(decimalsOf(new Big(profit)), Math.max(decimalsOf(cost), decimalsOf(paid)))
+  const rounding = new Big(10).pow(-Math.max(DECIMALS, shared))
+  return paid.minus(cost).minus(profit).abs().lte(rounding)
 }
 
 interface Sums {
