@@ -160,8 +160,8 @@ function* schedule(
 function remember(scene: FuzzScene, { operation, raw }: FuzzCase, text: string): void {
   const body = JSON.parse(text) as Record<string, unknown>
   if (operation.query.cursor && typeof body.nextCursor === 'string')
-    learn(scene, cursorOf('cursor', raw.path), body.nextCursor)
-  if (operation.query.after && typeof body.cursor === 'string') learn(scene, cursorOf('after', raw.path), body.cursor)
+    learn(scene, cursorOf('cursor', raw), body.nextCursor)
+  if (operation.query.after && typeof body.cursor === 'string') learn(scene, cursorOf('after', raw), body.cursor)
   if (operation.method !== 'POST') return
   const identifier = identifierIn(operation.path)
   const names: Record<string, string> = {

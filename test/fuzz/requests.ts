@@ -106,12 +106,12 @@ const CURSORS = new Set(['cursor', 'after'])
 // May differ from page to page.
 const PAGING = new Set(['cursor', 'limit', 'from', 'to'])
 
-/** The name under which values of a cursor are known: a list takes its own alone, under the filters that they were made for. */
-export function cursorOf(cursor: string, path: string): string {
+/** The name under which values of a cursor are known: a list takes its own alone, under the filters and of the party that they were made for. */
+export function cursorOf(cursor: string, { path, headers }: Pick<RawRequest, 'path' | 'headers'>): string {
   const { pathname, searchParams } = new URL(path, 'http://service')
   // Events have one log, whatever of it is shown.
   const filters = cursor === 'after' ? [] : [...searchParams].filter(([name]) => !PAGING.has(name))
-  return `${cursor} of ${pathname} ${new URLSearchParams(filters.sort())}`
+  return `${cursor} of ${pathname} ${new URLSearchParams(filters.sort())} ${headers['x-trader-session'] ?? ''}`
 }
 
 const DAY_MS = 86_400_000
@@ -134,8 +134,8 @@ function withCursor(
     .map(value => (value === undefined ? query : { ...query, [cursor.name]: value }))
 }
 
-/** Inputs that fit the description of an operation. */
-export function inputsFor(operation: Described, scene: FuzzScene): Arbitrary<Input> {
+/** Inputs that fit the description of an operation, sent with the credentials of `pick`. */
+export function inputsFor(operation: Described, scene: FuzzScene, pick = 0): Arbitrary<Input> {
   const known = (name: string) => scene.known.get(name) ?? []
   const resolved = scene.description.resolve(operation.body ?? {})
   const required = [...((resolved.required ?? []) as string[]), ...(NEEDED[operation.name] ?? [])]
@@ -165,7 +165,8 @@ export function inputsFor(operation: Described, scene: FuzzScene): Arbitrary<Inp
   }) as Arbitrary<Input>
   if (!cursor) return chosen
   return chosen.chain(input => {
-    const values = known(cursorOf(cursor, pathOf(operation, input)))
+    const sent = { path: pathOf(operation, input), headers: credentials(operation, scene, pick) }
+    const values = known(cursorOf(cursor, sent))
     return withCursor(input.query, { name: cursor, values }).map(query => ({ ...input, query }))
   })
 }
