@@ -17,6 +17,8 @@ const BROKER_SETTLES = "interval '3 seconds'"
 /** How a contract ended. */
 export interface Settlement {
   id: string
+  /** null or absent: as the order has it. */
+  payout?: string | null
   pnl: string
   entryPrice: string | null
   exitPrice: string | null
@@ -67,11 +69,11 @@ async function markClosed(trx: Db, queue: Queue, settlements: Settlement[], noti
         set phase = 'closed', close_at = null,
             -- A multiplier has no expiry: whatever ended it, a copy goes on with a price of its own.
             closed_early = coalesce(s.early, false) or o.kind = 'MULTIPLIER', pnl = s.pnl, entry_price = s."entryPrice", exit_price = s."exitPrice",
-            commission = coalesce(s.commission, o.commission), markup = coalesce(s.markup, o.markup),
+            payout = coalesce(s.payout, o.payout), commission = coalesce(s.commission, o.commission), markup = coalesce(s.markup, o.markup),
             closed_at = case when s."closedAt" between floor(extract(epoch from o.opened_at)) and extract(epoch from now()) + ${AHEAD_SECONDS}
                              then to_timestamp(s."closedAt") else greatest(now(), o.opened_at) end,
             error_code = null, error_message = null, current_value = null, unrealized_pnl = null, lease_holder = null, lease_until = null
-       from jsonb_to_recordset(:settlements::jsonb) as s (id text, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
+       from jsonb_to_recordset(:settlements::jsonb) as s (id text, payout numeric, pnl numeric, "entryPrice" numeric, "exitPrice" numeric,
             commission numeric, markup numeric, "closedAt" float8, early boolean)
       where o.id = ${among('ids')} and o.id = s.id and o.phase = 'open'
      returning o.id, o.reply_channel, o.follow_id, o.has_followers and o.closed_early as closes_copies, ${outcomeLine} as outcome
@@ -317,6 +319,8 @@ export async function forgetLeaseHolders(db: Db): Promise<void> {
 /** What an open contract is worth now. */
 export interface Mark {
   id: string
+  /** null: as the order has it. */
+  payout: string | null
   currentValue: string
   unrealizedPnl: string
   commission: string | null
@@ -334,9 +338,9 @@ export async function markValues(db: Db, marks: Mark[]): Promise<void> {
      )
      update orders o
         set current_value = m."currentValue", unrealized_pnl = m."unrealizedPnl", marked_at = now(),
-            commission = coalesce(m.commission, o.commission), markup = coalesce(m.markup, o.markup),
+            payout = coalesce(m.payout, o.payout), commission = coalesce(m.commission, o.commission), markup = coalesce(m.markup, o.markup),
             expiry_at = coalesce(to_timestamp(m."expiryAt"), o.expiry_at)
-       from jsonb_to_recordset(:marks::jsonb) as m (id text, "currentValue" numeric, "unrealizedPnl" numeric,
+       from jsonb_to_recordset(:marks::jsonb) as m (id text, payout numeric, "currentValue" numeric, "unrealizedPnl" numeric,
             commission numeric, markup numeric, "expiryAt" float8)
       where o.id = any(array(select id from mine)) and o.id = m.id`,
     { marks: JSON.stringify(marks), ids: marks.map(({ id }) => id) }

@@ -9,13 +9,14 @@ import type { ContractState } from '../broker/port.ts'
  * decimals. Throws when what it paid is missing: `contradictions` finds that before.
  */
 export function settlementOf(
-  order: Pick<OrderRow, 'id' | 'buy_price' | 'follow_id'>,
+  order: Pick<OrderRow, 'id' | 'kind' | 'buy_price' | 'payout' | 'follow_id'>,
   state: ContractState
 ): Settlement {
   if (state.sellPrice === null) throw new Error(`what the contract of ${order.id} paid is not known`)
   const early = wasSold(state)
   return {
     id: order.id,
+    payout: payoutOf(order, state),
     pnl: new Big(state.sellPrice).minus(order.buy_price ?? state.buyPrice ?? '').toFixed(),
     entryPrice: state.entryPrice,
     // A contract sold early has no exit tick: the spot it was sold at decided.
@@ -34,7 +35,7 @@ export const wasSold = ({ status }: Pick<ContractState, 'status'>): boolean =>
 
 /** What an open contract is worth by this state; undefined where the broker gave no price. */
 export function markOf(
-  order: Pick<OrderRow, 'id' | 'kind' | 'broker_order_id' | 'buy_price'>,
+  order: Pick<OrderRow, 'id' | 'kind' | 'broker_order_id' | 'buy_price' | 'payout'>,
   state: ContractState
 ): Mark | undefined {
   const cost = order.buy_price ?? state.buyPrice
@@ -42,6 +43,7 @@ export function markOf(
   if (state.contractId !== order.broker_order_id) return undefined
   return {
     id: order.id,
+    payout: payoutOf(order, state),
     currentValue: state.bidPrice,
     unrealizedPnl: new Big(state.bidPrice).minus(cost).toFixed(),
     commission: state.commission,
@@ -49,6 +51,11 @@ export function markOf(
     // By the broker a multiplier ends about a century ahead: that is no expiry.
     expiryAt: order.kind === 'MULTIPLIER' ? null : state.expiryTime
   }
+}
+
+/** What an option pays if it wins, where the order does not know it: its receipt showed none that can be true. */
+function payoutOf({ kind, payout }: Pick<OrderRow, 'kind' | 'payout'>, state: ContractState): string | null {
+  return kind === 'BINARY' && !(Number(payout) > 0) ? state.payout : null
 }
 
 /**

@@ -12,8 +12,8 @@ export type OwnContract = Pick<
 
 // Brokers round to the cent; accounts in a cryptocurrency have up to eight decimals, where a cent is no rounding.
 const DECIMALS = 2
-// A win of an option whose payout is unknown: no barrier pays more.
-const MOST_TIMES_PRICE = 1000
+/** What an option pays at most for its price: no barrier pays more. */
+export const MOST_TIMES_PRICE = 1000
 // The price of an asset may multiply while a multiplier contract runs, though not by this.
 const MOST_PRICE_MOVE = 10
 const MOST_MULTIPLIER = 10_000
@@ -73,7 +73,8 @@ function ofOption(own: OwnContract, state: ContractState, { cost, paid, status }
   if (known !== null && state.payout !== null && !new Big(known).eq(state.payout))
     found.push(`its payout is ${state.payout}, not ${known}`)
   const payout = known ?? (state.payout !== null && new Big(state.payout).gt(0) ? state.payout : null)
-  const most = payout === null ? cost.times(MOST_TIMES_PRICE) : new Big(payout)
+  const possible = cost.times(MOST_TIMES_PRICE)
+  const most = payout === null || possible.lt(payout) ? possible : new Big(payout)
   if (paid.gt(most)) found.push(`it paid ${paid.toFixed()}, more than ${most.toFixed()}`)
   if (status === 'lost' && !paid.eq(0)) found.push(`it was lost and paid ${paid.toFixed()}`)
   if (status === 'won' && !(payout === null ? paid.gt(0) : paid.eq(payout)))

@@ -3,9 +3,10 @@
 import { Big } from 'big.js'
 import type { Claimed } from '../../db/orders/claiming.ts'
 import type { Receipt } from '../../db/orders/placing.ts'
-import { matches, parseShortcode } from '../broker/dialects/shortcode.ts'
+import { isPrintedAs, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
 import type { Bought, Contract } from '../broker/port.ts'
-import { ceilingOf } from './stake.ts'
+import { MOST_TIMES_PRICE } from './plausible.ts'
+import { ceilingOf, digitsOf } from './stake.ts'
 
 /** The receipt for an order's attempt to buy the contract. */
 export function receiptOf(order: Claimed, bought: Bought, contract: Contract): Receipt {
@@ -15,7 +16,7 @@ export function receiptOf(order: Claimed, bought: Bought, contract: Contract): R
     brokerOrderId: bought.contractId,
     transactionId: bought.transactionId,
     buyPrice: bought.buyPrice,
-    payout: bought.payout,
+    payout: payoutOf(bought, contract),
     currency: contract.currency,
     openedAt: bought.purchaseTime,
     expiryAt: bought.expiryTime,
@@ -25,16 +26,34 @@ export function receiptOf(order: Claimed, bought: Bought, contract: Contract): R
 }
 
 /**
- * What the order requested and what the broker bought instead: null where they agree, as far as the receipt shows it. It has the price,
- * and a code with type, asset, length, barrier and multiplier; a code that cannot be read shows nothing.
+ * What the contract pays if it wins, by the receipt and its code: '0', as where a list does not show it, when neither can be true or they
+ * contradict each other. Then the contract's state shows it; a wrong one would keep the contract from its settlement.
  */
-function differencesOf({ buyPrice, shortcode }: Bought, contract: Contract): Receipt['differs'] {
+function payoutOf({ buyPrice, payout, shortcode }: Bought, contract: Contract): string {
+  if (contract.kind === 'MULTIPLIER') return '0'
+  const canBeTrue = (amount: string) =>
+    new Big(amount).gt(buyPrice) && new Big(buyPrice).times(MOST_TIMES_PRICE).gte(amount)
+  const shown = new Big(payout).round(digitsOf(contract)).toFixed()
+  const printed = parseShortcode(shortcode)?.payout ?? shown
+  if (!canBeTrue(printed)) return canBeTrue(shown) ? shown : '0'
+  if (!canBeTrue(shown)) return printed
+  return isPrintedAs(printed, shown) ? shown : '0'
+}
+
+/**
+ * What the order requested and what the broker bought instead: null where they agree, as far as the receipt shows it. It has the price,
+ * an option's payout, and a code with that, type, asset, length, barrier and multiplier; a code that cannot be read shows nothing.
+ */
+function differencesOf(bought: Bought, contract: Contract): Receipt['differs'] {
+  const { buyPrice, payout, shortcode } = bought
   const price = new Big(buyPrice)
   const ceiling = ceilingOf(contract)
   const terms = parseShortcode(shortcode)
   const differs: NonNullable<Receipt['differs']> = {}
   if (price.gt(ceiling)) differs.buyPrice = [`${ceiling} at most`, buyPrice]
   else if (price.lt(contract.stake)) differs.buyPrice = [`${contract.stake} at least`, buyPrice]
+  if (contract.kind === 'BINARY' && !new Big(payout).eq(payoutOf(bought, contract)))
+    differs.payout = [`more than ${buyPrice}, as in ${shortcode}`, payout]
   if (terms !== null && !matches(terms, contract)) differs.terms = [wordsFor(contract), shortcode]
   return Object.keys(differs).length > 0 ? differs : null
 }

@@ -64,10 +64,15 @@ export function openStakes(services: Pick<WorkerServices, 'db' | 'brokers' | 'wo
  */
 export function ceilingOf(contract: Contract): string {
   const fair = contract.kind === 'MULTIPLIER' ? 1 : new Big(10).div(tenthsOf(contract))
-  const digits = [stakeCurrency, ''].includes(contract.currency) ? 2 : decimalsIn(contract.stake)
+  const digits = digitsOf(contract)
   const markup = new Big(contract.stake).times(fair).times(MAX_MARKUP_PCT).div(100)
   const unit = new Big(10).pow(-digits)
   return new Big(contract.stake).plus(markup).round(digits, Big.roundUp).plus(unit).toFixed()
+}
+
+/** The decimals of an amount in the contract's currency: a converted stake has them all. */
+export function digitsOf({ currency, stake }: Contract): number {
+  return [stakeCurrency, ''].includes(currency) ? 2 : (stake.split('.')[1]?.length ?? 0)
 }
 
 /** How many of ten even outcomes win. */
@@ -85,8 +90,4 @@ function tenthsOf({ contractType, barrier }: Extract<Contract, { kind: 'BINARY' 
     default:
       return 5
   }
-}
-
-function decimalsIn(amount: string): number {
-  return amount.split('.')[1]?.length ?? 0
 }

@@ -105,15 +105,15 @@ export function differencesOf(listed: ContractTerms, contract: Contract): string
       listed.durationTicks === wanted.durationTicks &&
       sameSeconds(listed.durationSeconds, wanted.durationSeconds, contract),
     multiplier: listed.multiplier === wanted.multiplier,
-    stake: wanted.stake === null || (listed.stake !== null && sameStake(listed.stake, wanted.stake))
+    stake: wanted.stake === null || (listed.stake !== null && isPrintedAs(listed.stake, wanted.stake))
   }
   return Object.entries(isSame).flatMap(([term, same]) => (same ? [] : [term]))
 }
 
-/** A stake may be printed with fewer decimals than its currency has: two are documented. The price shows the rest. */
-function sameStake(listed: string, wanted: string): boolean {
+/** Whether a code may print the amount so: with fewer decimals than its currency has, of which two are documented. */
+export function isPrintedAs(listed: string, amount: string): boolean {
   const lastDigit = new Big(10).pow(-(listed.split('.')[1]?.length ?? 0))
-  return new Big(listed).minus(wanted).abs().lt(lastDigit)
+  return new Big(listed).minus(amount).abs().lt(lastDigit)
 }
 
 function sameBarrier(listed: string | null, contract: Contract): boolean {
