@@ -189,6 +189,20 @@ for (const [what, rule] of [
     simulator.faults.set({ states: [] })
   })
 
+shown('leaves a commission above the price of the contract null', async () => {
+  const trader = await partner.makeTrader()
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 40 }
+  const set = { commission: 10.6, commision: 10.6 }
+  simulator.faults.set({ states: [{ set, when: 'always', loginid: trader.accountId }] })
+  const { traderExternalId } = trader
+  const { body } = await partner.call(placeMultiplierOrder, {
+    body: { traderExternalId, clientOrderId: randomUUID(), ...terms }
+  })
+  const closed = await partner.call(closeMultiplierOrder, { params: { orderId: body.orderId } })
+  simulator.faults.set({ states: [] })
+  assert.equal([closed.body.status, closed.body.commission], ['CLOSED', null], JSON.stringify(closed.body))
+})
+
 for (const [how, half] of [
   ['', []],
   [', after a state that is half settled too', [{ set: { sell_price: '' }, times: 1 }]]

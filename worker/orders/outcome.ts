@@ -21,8 +21,8 @@ export function settlementOf(
     entryPrice: state.entryPrice,
     // A contract sold early has no exit tick: the spot it was sold at decided.
     exitPrice: state.exitPrice ?? (early ? state.currentSpot : null),
-    commission: state.commission,
-    markup: markupOf(order, state),
+    commission: chargeOf('commission', order, state),
+    markup: chargeOf('markup', order, state),
     closedAt: state.sellTime,
     copied: order.follow_id !== null,
     early
@@ -46,8 +46,8 @@ export function markOf(
     payout: payoutOf(order, state),
     currentValue: state.bidPrice,
     unrealizedPnl: new Big(state.bidPrice).minus(cost).toFixed(),
-    commission: state.commission,
-    markup: markupOf(order, state),
+    commission: chargeOf('commission', order, state),
+    markup: chargeOf('markup', order, state),
     // By the broker a multiplier ends about a century ahead: that is no expiry.
     expiryAt: order.kind === 'MULTIPLIER' ? null : state.expiryTime
   }
@@ -59,11 +59,15 @@ function payoutOf({ kind, payout }: Pick<OrderRow, 'kind' | 'payout'>, state: Co
 }
 
 /**
- * The application's markup on the contract, from its state. An amount above the contract's price cannot be a markup,
- * and an unknown markup is better than a wrong one: null is returned.
+ * What is charged on the contract, from its state: the broker's commission or the application's markup. An amount above the contract's price
+ * cannot be one, and an unknown amount is better than a wrong one: null is returned.
  */
-function markupOf(order: Pick<OrderRow, 'buy_price'>, state: ContractState): string | null {
-  const cost = order.buy_price ?? state.buyPrice
-  if (state.markup === null || (cost !== null && new Big(state.markup).gt(cost))) return null
-  return state.markup
+function chargeOf(
+  charge: 'commission' | 'markup',
+  order: Pick<OrderRow, 'buy_price'>,
+  state: ContractState
+): string | null {
+  const [amount, cost] = [state[charge], order.buy_price ?? state.buyPrice]
+  if (amount === null || (cost !== null && new Big(amount).gt(cost))) return null
+  return amount
 }
