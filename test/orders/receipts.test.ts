@@ -12,6 +12,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { holdPrice } from '../support/market-stage.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
@@ -83,6 +84,49 @@ differing('is reported for a multiplier, too', async () => {
   const { terms: differ } = finding.details as Record<string, [string, string]>
   assert.match(String(differ), /^up R_100 10 x100,MULTUP_R_100_10\.00_200_/)
 })
+
+for (const [what, requested, limits, differs] of [
+  [
+    'another stop loss',
+    { stopLoss: 5, takeProfit: 900 },
+    { stop_loss: { order_amount: -9 } },
+    ['5', '900', '9', 'none']
+  ],
+  ['no limits', { stopLoss: 5 }, {}, ['5', 'none', 'none', 'none']],
+  ['a limit that was not requested', {}, { take_profit: { order_amount: 7 } }, ['none', 'none', 'none', '7']]
+] as const)
+  differing(`is reported for a multiplier that was bought with ${what}`, async () => {
+    holdPrice(simulator.engine)
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.set({ states: [{ set: { limit_order: limits }, when: 'open', loginid: accountId }] })
+    const { clientOrderId } = tickOrder(traderExternalId)
+    const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, ...requested } as const
+    await partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId, ...terms } })
+    const { details } = await until('the finding', async () => (await findingsOf(accountId))[0])
+    const [stopLoss, takeProfit, stopsAt, takesAt] = differs
+    assert.equal(details, {
+      limits: [`stop loss ${stopLoss}, take profit ${takeProfit}`, `stop loss ${stopsAt}, take profit ${takesAt}`]
+    })
+    simulator.faults.set({ states: [] })
+  })
+
+differing(
+  'is none where a multiplier has the limits that were requested, and they are changed afterwards',
+  async () => {
+    holdPrice(simulator.engine)
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    const { clientOrderId } = tickOrder(traderExternalId)
+    const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 5 } as const
+    const { body } = await partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId, ...terms } })
+    const order = worker.services.db('orders').where({ id: body.orderId }).first()
+    await until('a state of the contract', async () => (await order.clone()).marked_at !== null)
+    const account = simulator.engine.accounts.all.get(accountId)
+    assert.ok(account)
+    simulator.engine.update(account, Number(body.brokerOrderId), { stopLoss: 8 })
+    await until('the changed limit', async () => Number((await order.clone()).stop_loss) === 8)
+    assert.equal(await findingsOf(accountId), [])
+  }
+)
 
 differing('is none where the price is the stake, or has a markup on top', async () => {
   for (const markup of [

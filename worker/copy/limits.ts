@@ -10,6 +10,8 @@ import {
   takeCopiesToChange,
   takeLimitsToSet
 } from '../../db/copy/limits.ts'
+import type { LeasedOrder } from '../../db/orders/leases.ts'
+import { insertMismatch } from '../../db/orders/reconciliation.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
 import { openSession } from '../accounts/accounts.ts'
@@ -27,11 +29,23 @@ export const SET_AT_ONCE = 50
 
 /** Stores the limits of watched contracts as the broker states them, where they differ from the row's. */
 export function openLimitStore({ db, queue, bus, log, worker }: WorkerServices): (entry: WatchedContract) => void {
+  /** Nobody has changed the limits yet: the broker bought with others than those of the order. */
+  function report({ id: orderId }: LeasedOrder, { requested, stated }: Record<'requested' | 'stated', ContractLimits>) {
+    const differs = { limits: [wordsFor(requested), wordsFor(stated)] }
+    log.error({ orderId, differs }, 'the broker bought something else')
+    insertMismatch(db, orderId, differs).catch((error: unknown) =>
+      log.error({ err: error, orderId, differs }, 'limits that differ could not be reported')
+    )
+  }
+
   return function store(entry) {
     const { order, last } = entry
     if (!order || !last?.limits || last.settled || entry.closing || entry.storingLimits) return
     if (last.contractId !== order.broker_order_id) return
     const stated = last.limits
+    const { requested } = entry
+    entry.requested = undefined
+    if (requested && !sameLimits(stated, requested)) report(order, { requested, stated })
     if (sameLimits(stated, { stopLoss: order.stop_loss, takeProfit: order.take_profit })) return
     // One statement at a time for each order: two could commit in the other order.
     entry.storingLimits = true
@@ -51,6 +65,10 @@ export function openLimitStore({ db, queue, bus, log, worker }: WorkerServices):
       }
     )
   }
+}
+
+function wordsFor({ stopLoss, takeProfit }: ContractLimits): string {
+  return `stop loss ${stopLoss ?? 'none'}, take profit ${takeProfit ?? 'none'}`
 }
 
 function sameLimits(one: ContractLimits | undefined, other: ContractLimits): boolean {

@@ -19,7 +19,7 @@ export interface Expected {
 
 export interface Settling extends ContractLeases {
   /** A contract about to be bought: receives its stream from the first message. */
-  expect(order: Pick<LeasedOrder, 'id'>): Expected
+  expect(order: Pick<LeasedOrder, 'id' | 'stop_loss' | 'take_profit'>): Expected
   /** Watches an open order's contract; the lease is held already. */
   watch(order: LeasedOrder): Promise<void>
   /**
@@ -52,8 +52,9 @@ export function openSettling(services: WorkerServices): Settling {
 
   return {
     ...openContractLeases(services, { watched, watching, ended }),
-    expect({ id }) {
+    expect({ id, stop_loss: stopLoss, take_profit: takeProfit }) {
       const entry = watching.listen(id)
+      entry.requested = { stopLoss, takeProfit }
       return {
         listener: entry.listener,
         opened(order) {

@@ -1,5 +1,6 @@
 // What a worker keeps of a contract that it watches.
 import type { LeasedOrder } from '../../db/orders/leases.ts'
+import type { ContractLimits } from '../../schemas/market.ts'
 import type { ContractListener, ContractState } from '../broker/port.ts'
 
 export interface WatchedContract {
@@ -23,6 +24,8 @@ export interface WatchedContract {
   closesCopies: boolean
   /** The row is marked REVIEW_REQUIRED. */
   inReview: boolean
+  /** The limits that its purchase requested, until a state shows those that it got. */
+  requested: ContractLimits | undefined
   /** Changed limits are being stored. */
   storingLimits: boolean
   listener: ContractListener

@@ -78,6 +78,7 @@ export class Watching {
       pricesUntil: undefined,
       inReview: false,
       closesCopies: false,
+      requested: undefined,
       storingLimits: false,
       listener
     }
