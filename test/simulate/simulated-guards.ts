@@ -184,12 +184,6 @@ export const simulatedGuards: SimulatedGuard[] = [
     lives: 1500
   },
   {
-    name: 'a purchase whose write was not acknowledged is recognised',
-    edits: [edit(responses, 'if (kept?.broker_order_id !== contractId) {', 'if (kept) {')],
-    mode: 'database',
-    lives: 1500
-  },
-  {
     name: 'a clientOrderId names one order',
     sql: ['alter table orders drop constraint orders_client_order_id'],
     mode: 'database',
