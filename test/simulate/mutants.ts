@@ -79,7 +79,9 @@ async function complaintOfTest(test: string, edits: Edit[], admin: string): Prom
     await runEdited([file], { edits, env: { TEST_PG_URL: admin, ...template } })
     return undefined
   } catch (error) {
-    const failed = /FAIL\s+(.*)/.exec((error as { stdout?: string }).stdout ?? '')
+    const { stdout = '' } = error as { stdout?: string }
+    // Its process may end by what the guard kept off, before it names the tests that have failed.
+    const failed = /FAIL\s+(.*)/.exec(stdout) ?? /^\s*(.*✘.*)/m.exec(stdout)
     if (!failed) throw error
     return failed[1] as string
   }
