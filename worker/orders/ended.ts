@@ -162,13 +162,14 @@ function stateOf(order: LeasedOrder, row: Evidence): ContractState | undefined {
   const { sellPrice = null, sellTime = null } = row
   if (sellPrice === null || sellTime === null) return undefined
   const paid = new Big(sellPrice)
-  const won = order.payout !== null && paid.eq(order.payout)
+  const payout = Number(order.payout) > 0 ? order.payout : row.payout
+  const won = payout !== null && paid.eq(payout)
   return {
     contractId: row.contractId,
     status: paid.eq(0) ? 'lost' : won ? 'won' : 'sold',
     settled: true,
     buyPrice: row.buyPrice,
-    payout: null,
+    payout,
     bidPrice: null,
     profit: null,
     sellPrice,
