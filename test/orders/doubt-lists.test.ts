@@ -89,6 +89,18 @@ lists('is found where the statement has neither the code nor the payout of its c
   )
 })
 
+for (const payout of [0.5, 3, 5000])
+  lists(`settles where the lists show a payout of ${payout}, which cannot be true`, async () => {
+    ;[nulls, lacks, more] = [[], [], { payout }]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+    more = {}
+    const [contract] = contractsOf(accountId)
+    const pays = Number(contract?.payout)
+    assert.equal([status, body.status, body.potentialPayout], [200, 'CLOSED', pays], JSON.stringify(body))
+  })
+
 lists('is found where no list has the time of a purchase, nor its transaction', async () => {
   ;[nulls, lacks] = [[], ['purchase_time', 'transaction_time', 'transaction_id']]
   const { traderExternalId, accountId } = await partner.makeTrader()

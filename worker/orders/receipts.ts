@@ -26,10 +26,13 @@ export function receiptOf(order: Claimed, bought: Bought, contract: Contract): R
 }
 
 /**
- * What the contract pays if it wins, by the receipt and its code: '0', as where a list does not show it, when neither can be true or they
+ * What the contract pays if it wins, by the receipt or the row of a list, and by its code: '0', unknown, when neither can be true or they
  * contradict each other. Then the contract's state shows it; a wrong one would keep the contract from its settlement.
  */
-function payoutOf({ buyPrice, payout, shortcode }: Bought, contract: Contract): string {
+export function payoutOf(
+  { buyPrice, payout, shortcode }: Pick<Bought, 'buyPrice' | 'payout' | 'shortcode'>,
+  contract: Contract
+): string {
   if (contract.kind === 'MULTIPLIER') return '0'
   const canBeTrue = (amount: string) =>
     new Big(amount).gt(buyPrice) && new Big(buyPrice).times(MOST_TIMES_PRICE).gte(amount)

@@ -32,6 +32,7 @@ import {
 } from './evidence.ts'
 import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
+import { payoutOf } from './receipts.ts'
 import type { Settling } from './settle.ts'
 import { contractOf, refOf } from './terms.ts'
 
@@ -196,7 +197,7 @@ async function adopt(
     brokerOrderId: found.contractId,
     transactionId: found.transactionId,
     buyPrice: found.buyPrice,
-    payout: found.payout ?? found.terms.payout ?? '0',
+    payout: payoutOf({ ...found, payout: found.payout ?? found.terms.payout ?? '0' }, contractOf(order)),
     currency: order.currency,
     openedAt: found.purchaseTime,
     expiryAt: endOf(found.shortcode),
