@@ -114,9 +114,8 @@ export async function markOpen(
      update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
             payout = r.payout, currency = coalesce(o.currency, r.currency),
-            -- A purchase is never later than its response; one that is reported so would end in the future as well. Nor is it years earlier
-            -- than its order: lists of a day and sums would lack it.
-            opened_at = case when r."openedAt" between extract(epoch from o.created_at) - 86400 and extract(epoch from now()) + ${AHEAD_SECONDS} then to_timestamp(r."openedAt") else now() end,
+            -- A purchase is never later than its response; one that is reported so would end in the future as well.
+            opened_at = case when r."openedAt" <= extract(epoch from now()) + ${AHEAD_SECONDS} then to_timestamp(r."openedAt") else now() end,
             answered_at = clock_timestamp(),
             expiry_at = to_timestamp(r."expiryAt"), lease_holder = :leaseHolder, lease_until = null,
             error_code = null, error_message = null, error_extras = null, retryable = false

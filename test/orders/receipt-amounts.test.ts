@@ -1,6 +1,6 @@
 // test in a process of its own
 // test once for each dialect
-// Receipts of purchases with a payout or a time that cannot be true: the contract settles by its own state, and shows that payout.
+// Receipts of purchases with a payout that cannot be true: the contract settles by its own state, and shows that payout.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
@@ -81,15 +81,6 @@ receipts('shows a payout for a multiplier contract, which has none', async () =>
   const { status, potentialPayout } = await entryOf(trader)
   assert.equal([status, potentialPayout], ['OPEN', 0])
   assert.equal(await findingsOf(trader), [])
-})
-
-receipts('has a purchase years before its order: it is of now', async () => {
-  const trader = await partner.makeTrader()
-  changes = { purchase_time: 1_000_000_000 }
-  const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(trader.traderExternalId) })
-  const { openedAt, createdAt } = await entryOf(trader)
-  assert.is(body.status, 'CLOSED')
-  assert.ok(openedAt >= createdAt, `${openedAt}, ordered at ${createdAt}`)
 })
 
 receipts.after(closeAll)
