@@ -1,5 +1,5 @@
-// The test runner: it starts one PostgreSQL for the whole run and a few processes, each of which runs files one after the other. A file
-// that asks for it has its own process. The last line has the counts. A test file finds its server in TEST_PG_URL.
+// The test runner. It starts one PostgreSQL for all test files, which read its address from TEST_PG_URL, and a few processes. Each process runs
+// one file after another; a file with the line OWN_PROCESS below runs in a new one. The last line of the output counts what passed and failed.
 import { chmod, glob, mkdtemp, readdir, readFile, stat, writeFile } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'

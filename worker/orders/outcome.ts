@@ -16,7 +16,7 @@ export function settlementOf(
   const early = wasSold(state)
   return {
     id: order.id,
-    payout: payoutOf(order, state),
+    payout: missingPayout(order, state),
     pnl: new Big(state.sellPrice).minus(order.buy_price ?? state.buyPrice ?? '').toFixed(),
     entryPrice: state.entryPrice,
     // A contract sold early has no exit tick: the spot it was sold at decided.
@@ -43,7 +43,7 @@ export function markOf(
   if (state.contractId !== order.broker_order_id) return undefined
   return {
     id: order.id,
-    payout: payoutOf(order, state),
+    payout: missingPayout(order, state),
     currentValue: state.bidPrice,
     unrealizedPnl: new Big(state.bidPrice).minus(cost).toFixed(),
     commission: chargeOf('commission', order, state),
@@ -54,7 +54,7 @@ export function markOf(
 }
 
 /** What an option pays if it wins, where the order does not know it: its receipt showed none that can be true. */
-function payoutOf({ kind, payout }: Pick<OrderRow, 'kind' | 'payout'>, state: ContractState): string | null {
+function missingPayout({ kind, payout }: Pick<OrderRow, 'kind' | 'payout'>, state: ContractState): string | null {
   return kind === 'BINARY' && !(Number(payout) > 0) ? state.payout : null
 }
 
