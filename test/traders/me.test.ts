@@ -2,7 +2,9 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { getTraderAnalytics } from '../../api/analytics/traders.ts'
 import { getMe } from '../../api/me.ts'
+import { listAccounts } from '../../api/traders/accounts.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { newApiKey } from '../../db/platform/crypto.ts'
@@ -90,13 +92,21 @@ limits('count each key, show what is left in every response, and refuse with Ret
 })
 
 limits('count each trader that is named', async () => {
-  const { listAccounts } = await import('../../api/traders/accounts.ts')
   const partner = await strict.makePartner({ plan: 'PRO' })
   const list = (name: string) => partner.call(listAccounts, { query: { traderExternalId: name } })
   assert.match((await list('one')).headers.get('ratelimit-policy') ?? '', /^"key";q=\d+;w=60, "trader";q=2;w=60$/)
   await list('one')
   assert.is((await list('one')).status, 429)
   assert.is((await list('two')).status, 404)
+})
+
+limits('count a trader that is named in the path', async () => {
+  const partner = await strict.makePartner({ plan: 'PRO' })
+  const read = (name: string) => partner.call(getTraderAnalytics, { params: { traderExternalId: name } })
+  assert.match((await read('one')).headers.get('ratelimit-policy') ?? '', /^"key";q=\d+;w=60, "trader";q=2;w=60$/)
+  await partner.call(listAccounts, { query: { traderExternalId: 'one' } })
+  assert.is((await read('one')).status, 429)
+  assert.is((await read('two')).status, 404)
 })
 
 limits.after(closeAll)
