@@ -13,7 +13,7 @@ import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
 import type { WatchedContract } from './watched.ts'
 
-// The first pause; it doubles with every read.
+// Pauses between reads.
 const RECHECKS = { firstMs: 1000, mostMs: 15 * 60_000 }
 
 interface Rechecks {
@@ -89,7 +89,7 @@ export function openRechecks(
     if (state.settled || !entry.last?.settled) take(entry, state)
     settle(id, entry)
     // Its subscription ended with the implausible state.
-    if (state.settled || entry.last !== state) return
+    if (entry.last?.settled) return
     await session.subscribe(contractId, entry.listener)
     if (!watched.has(id)) session.unsubscribe(contractId)
   }
