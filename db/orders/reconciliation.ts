@@ -118,7 +118,7 @@ export async function claimedContracts(
   return new Map(found.map(claim => [claim.contractId, claim]))
 }
 
-/** Orders of the account that were sent at least once and were wanted at some time in `from`…`to`, oldest first. */
+/** Orders of the account that a worker took to send at least once (`triesOf`) and that were wanted at some time in `from`…`to`, oldest first. */
 export async function ordersSentAround(
   db: Db,
   { accountRowId, from, to }: { accountRowId: string; from: Date; to: Date }
@@ -126,7 +126,7 @@ export async function ordersSentAround(
   return rows<OrderRow>(
     db,
     `select * from orders
-      where broker_account_id = :accountRowId and attempt > 0 and queued_at >= :from and created_at <= :to
+      where broker_account_id = :accountRowId and attempt > 1 and queued_at >= :from and created_at <= :to
       order by id limit 1000`,
     { accountRowId, from, to }
   )

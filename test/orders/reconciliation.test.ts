@@ -171,6 +171,9 @@ async function openBooks(contractType: 'CALL' | 'PUT') {
   }
 }
 
+// Of orders for the same contracts as those in the books.
+const terms = { contract_type: 'CALL', duration: 5, duration_unit: 't' }
+
 for (const dialect of dialects)
   books(`(${dialect}) are read from the oldest on, so much in a turn, until nothing is left out`, async () => {
     await setAside()
@@ -181,8 +184,9 @@ for (const dialect of dialects)
     const { accountId } = trader
     const [first, last] = [minutesAgo(120), minutesAgo(5)]
     for (const at of [first, last]) await insertOrderRows(db, trader, { phase: 'failed', at })
-    const sent = { attempt: 1, contract_type: 'CALL', duration: 5, duration_unit: 't' }
-    await db('orders').where({ account_id: accountId }).update(sent)
+    await db('orders')
+      .where({ account_id: accountId })
+      .update({ ...terms, attempt: 2 })
 
     // A frozen sender's contract at either end, and between them what the trader buys with other software.
     const orphans = [call(accountId, OURS, first.getTime() + 1000)]
@@ -209,6 +213,31 @@ for (const dialect of dialects)
     await db('orders').where({ account_id: accountId }).update({ queued_at: first })
     assert.equal(await takeDueAccounts(db, { everyMinutes: 0, limit: 9 }), [])
   })
+
+books('show no contract of ours beside an order that was never sent: the trader bought it', async () => {
+  await setAside()
+  const call = await openBooks('CALL')
+  const { partnerId, makeTrader } = await harness.makePartner()
+  const [broker_dialect, broker_app_id] = ['next', appIds.next]
+  await db('partners').where({ id: partnerId }).update({ broker_dialect, broker_app_id })
+  const at = minutesAgo(30)
+  const bought = async (sent: boolean): Promise<string> => {
+    const trader = await makeTrader()
+    await insertOrderRows(db, trader, { phase: 'failed', at })
+    const attempt = db.raw('attempt + ?', [sent ? 1 : 0])
+    await db('orders')
+      .where({ account_id: trader.accountId })
+      .update({ ...terms, attempt })
+    return call(trader.accountId, OURS, at.getTime() + 1000)
+  }
+  const [own, frozen] = [await bought(false), await bought(true)]
+  await reconcileAccounts(openWorker(), { everyMinutes: 0 })
+  const found = (await listBreaks(db, 100)).filter(({ contractId }) => [own, frozen].includes(contractId))
+  assert.equal(
+    found.map(({ kind, contractId }) => [kind, contractId]),
+    [['ORPHAN', frozen]]
+  )
+})
 
 books('go on where they were left without a new order', async () => {
   await setAside()
