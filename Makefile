@@ -63,7 +63,7 @@ bench: install ## Measure the service beside bare peers (BENCH_ONLY=help lists t
 simulate: install ## Live many orders through on a virtual clock, with a crash at every step
 	@$(node) test/simulate/run.ts
 
-mutants: install ## Take each guard of an order's life out in turn; simulations must find it gone
+mutants: install ## Take each guard of an order's life out in turn; a simulation or a test must find it gone
 	@$(node) test/simulate/mutants.ts
 
 chaos: install ## Kill, pause and cut off real processes under load, then audit

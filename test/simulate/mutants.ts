@@ -1,5 +1,5 @@
-// Mutants: each guard of an order's life is taken out in turn, and simulations must find that it is gone. One that
-// none finds is a failure: of the simulation, or of a guard that guards nothing.
+// Mutants: each guard of an order's life is taken out in turn, and the test that it names, or simulations, must find that it is gone.
+// One that none finds is a failure: of the test or the simulation, or of a guard that guards nothing.
 //
 //   make mutants                                   every guard
 //   node test/simulate/mutants.ts --only 'permit'  those whose name has this
