@@ -15,6 +15,7 @@ import {
 import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
+import { PROFIT_TABLE, readPages, STATEMENT } from '../broker/pages.ts'
 import type { Evidence } from '../broker/port.ts'
 import { fitsTerms, rowPerContract } from '../orders/evidence.ts'
 import { reconcilePastEnd } from '../orders/past-end.ts'
@@ -26,9 +27,6 @@ import { openSession } from './accounts.ts'
 // shared with the checks of orders in doubt), and at most about 16 where there is a lot to compare.
 const ACCOUNTS = 200
 const AT_ONCE = 8
-// What is read of each list in one turn; a page is as long as the broker allows.
-const STATEMENT = { pageRows: 999, pages: 3 }
-const PROFIT_TABLE = { pageRows: 500, pages: 6 }
 // The broker's clock has whole seconds and may differ from ours by this.
 const SLACK_MS = 5000
 // How long the settlement of a contract that is closed at the broker may take here.
@@ -161,20 +159,6 @@ async function recentContracts(
     if (shorter >= end) throw new Error('The account has more purchases in a second than can be read.')
     until = shorter
   }
-}
-
-/** The pages of a list. Purchases made meanwhile are added in front: a row may appear twice, none is missed. */
-async function readPages(
-  { pageRows, pages }: { pageRows: number; pages: number },
-  read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>
-): Promise<{ rows: Evidence[]; whole: boolean }> {
-  const rows: Evidence[] = []
-  for (let page = 0; page < pages; page++) {
-    const found = await read({ limit: pageRows, offset: page * pageRows })
-    rows.push(...found.filter(row => row !== null))
-    if (found.length < pageRows) return { rows, whole: true }
-  }
-  return { rows, whole: false }
 }
 
 /**

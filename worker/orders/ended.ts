@@ -5,6 +5,7 @@ import { Big } from 'big.js'
 import { type EndedPlace, findEnded, type LeasedOrder, takeEnded } from '../../db/orders/leases.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
+import { isLastPage, PROFIT_TABLE } from '../broker/pages.ts'
 import { BrokerError, type ContractState, type Evidence } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { contradictions } from './plausible.ts'
@@ -19,7 +20,6 @@ const SAMPLE = 2000
 const ORDERS = 5000
 // Orders taken and not yet written, beyond which no account is begun: what waits to be written has a bound.
 const ORDERS_UNDER_WAY = 10_000
-const PAGE_ROWS = 500
 const PAGES = 20
 // Contracts that are missing in the list are watched, at most this many; the others are tried again after a pause.
 const WATCHED = 50
@@ -141,8 +141,10 @@ export class EndedContracts {
     const opened = Math.min(...[...left.values()].map(order => order.opened_at.getTime()))
     const from = Math.floor(opened / 1000) - SLACK_SECONDS
     const session = await openSession(this.#services, refOf(first), { leisurely: true })
+    let offset = 0
     for (let page = 0; page < PAGES && left.size > 0 && !this.#stopped; page++) {
-      const found = await session.profitTable({ from, limit: PAGE_ROWS, offset: page * PAGE_ROWS })
+      const found = await session.profitTable({ from, limit: PROFIT_TABLE.pageRows, offset })
+      offset += found.length
       for (const row of found) {
         const order = row && left.get(row.contractId)
         const state = order && stateOf(order, row)
@@ -151,7 +153,7 @@ export class EndedContracts {
         left.delete(row.contractId)
         writing.push(this.#outcomes.write(order, state))
       }
-      if (found.length < PAGE_ROWS) return true
+      if (isLastPage(found.length)) return true
     }
     return left.size === 0
   }

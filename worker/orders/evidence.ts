@@ -8,6 +8,7 @@ import { openSession } from '../accounts/accounts.ts'
 import { isOurFault } from '../broker/dialects/errors.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
 import { differencesOf, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
+import { PROFIT_TABLE, readPages, STATEMENT } from '../broker/pages.ts'
 import { BrokerError, type Contract, type ContractTerms, type Evidence, type Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { ceilingOf } from './stake.ts'
@@ -22,8 +23,6 @@ const CORRECTION_SECONDS = 60
 const NEAR_SECONDS = 600
 // The same where it does and no earlier purchase of ours is known, and what its times may be behind its clock where none shows that.
 const NEAR_OWN_SECONDS = 86_400
-const STATEMENT = { pageRows: 999, pages: 3 }
-const PROFIT_TABLE = { pageRows: 500, pages: 6 }
 // Contracts read one by one in a check, where the lists do not show all that decides.
 const READ_ONE_BY_ONE = 10
 
@@ -261,10 +260,16 @@ async function aheadOfDatabase(
 // found by the later one.
 async function readLists(session: Session, from: number): Promise<{ rows: Evidence[]; readFrom: number }> {
   const open = await session.portfolio()
-  const bought = await readPages(STATEMENT, from, page => session.statement({ from, ...page }))
-  const closed = await readPages(PROFIT_TABLE, from, page => session.profitTable({ from, ...page }))
+  const bought = await readPages(STATEMENT, page => session.statement({ from, ...page }))
+  const closed = await readPages(PROFIT_TABLE, page => session.profitTable({ from, ...page }))
   const rows = rowPerContract([...open, ...bought.rows, ...closed.rows])
-  return { rows, readFrom: Math.max(bought.readFrom, closed.readFrom) }
+  return { rows, readFrom: Math.max(...[bought, closed].map(list => readFromOf(list, from))) }
+}
+
+/** Since when a list was read without a gap, by the broker's clock (epoch seconds). */
+function readFromOf({ rows, whole }: { rows: Evidence[]; whole: boolean }, from: number): number {
+  // Rows of the oldest second may be missing.
+  return whole ? from : Math.min(...rows.flatMap(({ purchaseTime }) => purchaseTime ?? [])) + 1
 }
 
 /** One row for each contract, in the order of the first ones, with what any list shows of it: each may leave fields out. */
@@ -289,20 +294,4 @@ export function rowPerContract(rows: Evidence[]): Evidence[] {
     })
   }
   return [...found.values()]
-}
-
-/** The pages of a list, newest first, and since when (broker's clock, epoch seconds) it was read without a gap. */
-async function readPages(
-  { pageRows, pages }: { pageRows: number; pages: number },
-  from: number,
-  read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>
-): Promise<{ rows: Evidence[]; readFrom: number }> {
-  const rows: Evidence[] = []
-  for (let page = 0; page < pages; page++) {
-    const found = await read({ limit: pageRows, offset: page * pageRows })
-    rows.push(...found.filter(row => row !== null))
-    if (found.length < pageRows) return { rows, readFrom: from }
-  }
-  // Rows of the oldest second may be missing.
-  return { rows, readFrom: Math.min(...rows.flatMap(({ purchaseTime }) => purchaseTime ?? [])) + 1 }
 }

@@ -17,6 +17,7 @@ import { WORK } from '../../db/platform/bus.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { endOf } from '../broker/dialects/shortcode.ts'
+import { readPages, STATEMENT } from '../broker/pages.ts'
 import type { Evidence } from '../broker/port.ts'
 import type { DatabaseClock } from '../platform/database-clock.ts'
 import type { SeparateWork } from '../platform/separate-work.ts'
@@ -177,8 +178,10 @@ async function isOurs(
   if (found.appId !== null) return true
   if (found.purchaseTime > window.permitEnd) return false
   const session = await openSession(services, refOf(order))
-  const bought = await session.statement({ from: window.from - ALONE_SECONDS, limit: 999 })
-  const others = bought.flatMap(row => (row === null || row.contractId === found.contractId ? [] : [row.contractId]))
+  const from = window.from - ALONE_SECONDS
+  const { rows, whole } = await readPages({ ...STATEMENT, pages: 1 }, page => session.statement({ from, ...page }))
+  if (!whole) return false
+  const others = rows.flatMap(({ contractId }) => (contractId === found.contractId ? [] : [contractId]))
   const owned = await ownedContracts(services.db, order.account_id, others)
   return others.every(contractId => owned.has(contractId))
 }

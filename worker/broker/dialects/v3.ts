@@ -281,10 +281,10 @@ async function reportMarkup(
       return { sums: [{ ...whole, currency: 'USD' }], contracts: null, consistent: true }
     const contracts: ReportedMarkup[] = []
     for (let page = 0; page < MAX_REPORT_PAGES; page++) {
-      const requested = { app_id: Number(access.appId), limit: REPORT_PAGE, offset: page * REPORT_PAGE, sort: 'ASC' }
+      const requested = { app_id: Number(access.appId), limit: REPORT_PAGE, offset: contracts.length, sort: 'ASC' }
       const rows = readResponse(await request('app_markup_details', { ...range, ...requested }), readDetails)
       contracts.push(...rows)
-      if (rows.length < REPORT_PAGE) break
+      if (rows.length === 0 || contracts.length >= whole.contracts) break
     }
     return { sums: sumsOf(contracts), contracts, consistent: contracts.length === whole.contracts }
   } finally {
