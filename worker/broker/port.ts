@@ -311,7 +311,7 @@ export interface Session {
   balance(): Promise<{ balance: string; currency: string | null }>
   /** Open contracts. */
   portfolio(): Promise<Evidence[]>
-  /** Purchases since `from`, newest first, at most `limit` (999), of which worker/broker/pages.ts makes a list. null is a row of no purchase. */
+  /** Purchases since `from`, newest first, at most `limit` (999); fewer need not be the last ones. null is a row of no purchase. */
   statement(range: ListRange): Promise<(Evidence | null)[]>
   /**
    * Closed contracts bought (or, with some brokers, closed) since `from`, newest first, at most `limit` (500), like `statement`. null
