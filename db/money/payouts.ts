@@ -11,7 +11,7 @@ import { isLess, negated, shown } from '../../schemas/fields/money.ts'
 import type { PayoutStatus } from '../../schemas/marketplace/creator.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { getEarnings } from './earnings.ts'
-import { accounts, move, outsideOf, transfer } from './ledger.ts'
+import { accounts, move, outsideOf, transfer, tryTransfer } from './ledger.ts'
 
 export interface PayoutRecord {
   payoutId: string
@@ -72,15 +72,21 @@ export async function requestPayout(
     { id: newId('payout'), partnerId, partyId, amountUsd, destinationAddress }
   )
   const payout = withAddressCheck(row as PayoutRow)
-  await transfer(trx, {
+  const hold = {
     reference: `payout:${payout.payoutId}:request`,
-    kind: 'payout_request',
+    kind: 'payout_request' as const,
     entries: move(accounts.earnings(partnerId), accounts.held(partnerId), payout.amountUsd),
     covered: [accounts.earnings(partnerId)],
     details: { payoutId: payout.payoutId }
-  })
-  // Only now, with the earnings locked: of two requests at once the second counts the first.
-  if (partyId !== partnerId) await refuseMoreThanEarned(trx, { partnerId, partyId })
+  }
+  if (partyId === partnerId) await transfer(trx, hold)
+  else {
+    const held = await tryTransfer(trx, hold)
+    // Only now, with the earnings locked: of two requests at once the second counts the first.
+    await refuseMoreThanEarned(trx, { partnerId, partyId })
+    // Without the amount: what the partner has available is not for its traders to read.
+    if ('short' in held) throw new ApiError('CONFLICT', 'The earnings of the partner do not cover that at present.')
+  }
   return payout
 }
 

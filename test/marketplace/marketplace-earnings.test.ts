@@ -88,6 +88,23 @@ requesting('lets a trader request what its own bots earned, and no more', async 
   assert.equal([all.availableUsd, all.heldUsd, all.lifetimeUsd, all.bots.length], [95, 25, 120, 2])
 })
 
+requesting("tells a trader nothing of the partner's earnings", async () => {
+  const { creator } = await creatorOf(100)
+  const ann = await session(creator)
+  await creatorOf(50, ann, creator)
+  const refusal = async (amountUsd: number) => {
+    const { status, body } = await request(creator, amountUsd, ann)
+    return [status, body.message]
+  }
+  assert.equal(await refusal(120.01), [409, 'That is 80.01 USD more than is available.'])
+  // The partner pays itself what its trader earned, too.
+  assert.is((await request(creator, 100)).status, 200)
+  assert.equal(await refusal(40.01), [409, 'That is 0.01 USD more than is available.'])
+  assert.equal(await refusal(40), [409, 'The earnings of the partner do not cover that at present.'])
+  assert.is((await request(creator, 20, ann)).status, 200)
+  assert.equal(await books(db, creator), ['0.00', '0.00', '120.00'])
+})
+
 const earnings = suite('GET /v1/marketplace/creator/earnings')
 
 earnings('return zeros for a new creator', async () => {
