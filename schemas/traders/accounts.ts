@@ -54,7 +54,7 @@ export const Exchange = {
             type: 'string',
             format: 'date-time',
             description:
-              'When the token ends, where it does. Without a refreshToken, or when the broker refuses that one, the account is REJECTED with TOKEN_EXPIRED then.',
+              'When the token ends, where it does. Without a refreshToken, or when the broker refuses that one, the account is REJECTED with TOKEN_EXPIRED then; in its API v3, where no token is renewed, once the broker refuses the token after that time.',
             examples: ['2026-11-23T10:00:00Z']
           },
           accountMode,

@@ -4811,7 +4811,7 @@ export interface components {
                 token: string;
                 /**
                  * Format: date-time
-                 * @description When the token ends, where it does. Without a refreshToken, or when the broker refuses that one, the account is REJECTED with TOKEN_EXPIRED then.
+                 * @description When the token ends, where it does. Without a refreshToken, or when the broker refuses that one, the account is REJECTED with TOKEN_EXPIRED then; in its API v3, where no token is renewed, once the broker refuses the token after that time.
                  */
                 tokenExpiresAt?: string;
             }[];
