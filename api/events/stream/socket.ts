@@ -1,7 +1,7 @@
 // One socket of the stream: its messages, its subscriptions and its bounds.
 import { randomBytes } from 'node:crypto'
 import type { WebSocket } from 'ws'
-import { type Point, readCursor, writeCursor } from '../../../db/events/cursor.ts'
+import { type Point, readCursor, writeCursor, writeHiddenCursor } from '../../../db/events/cursor.ts'
 import { type LogState, readLogState } from '../../../db/events/read.ts'
 import { violations } from '../../../schemas/checks/validator.ts'
 import type { Scope } from '../../../schemas/fields/scopes.ts'
@@ -201,8 +201,9 @@ export class StreamSocket implements TickOutlet {
     this.#sendMessage({ type: 'error', id, error, message, ...kept })
   }
 
-  #text(point: LogState['latest']): string {
-    return writeCursor(this.#open.pepper, this.holder.partnerId, point)
+  #text(point: Point): string {
+    const { partnerId, ticket } = this.holder
+    return (ticket ? writeHiddenCursor : writeCursor)(this.#open.pepper, partnerId, point)
   }
 
   #receive(data: Buffer, isBinary: boolean): void {
@@ -313,7 +314,7 @@ export class StreamSocket implements TickOutlet {
     this.#begin(message, point)
   }
 
-  #begin({ id, channel, types, traderExternalIds }: Subscribe, after: Point | undefined): void {
+  #begin({ id, channel, types, traderExternalIds, after: text }: Subscribe, point: Point | undefined): void {
     const { ticket, partnerId } = this.holder
     const subscription = new Subscription({
       id,
@@ -321,7 +322,8 @@ export class StreamSocket implements TickOutlet {
       placed: ticket === undefined,
       types,
       traders: ticket ? [ticket.traderExternalId] : traderExternalIds,
-      after,
+      after: point && text !== undefined ? { point, text } : undefined,
+      cursorOf: point => this.#text(point),
       services: this.#open,
       tail: this.#tail,
       outlet: this,

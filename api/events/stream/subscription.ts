@@ -1,6 +1,6 @@
 // One subscription to events: a replay from its cursor, then events as they come. It keeps a position and nothing else: while
 // its socket reads slowly nothing is sent, and what it missed meanwhile is read from the log again.
-import { type Point, writeCursor } from '../../../db/events/cursor.ts'
+import type { Point } from '../../../db/events/cursor.ts'
 import { type LogState, PointExpired, readEvents } from '../../../db/events/read.ts'
 import { observeFrame } from '../../../db/platform/metrics.ts'
 import { type Entry, entryOf, type PartnerTail, type TailServices } from './tail.ts'
@@ -24,8 +24,10 @@ interface SubscriptionOptions {
   placed: boolean
   types: readonly string[] | undefined
   traders: readonly string[] | undefined
-  /** Begins after this point, as a replay. */
-  after: Point | undefined
+  /** Begins after this point, as a replay; `text` is the client's own. */
+  after: { point: Point; text: string } | undefined
+  /** The text of a point for this socket. */
+  cursorOf(point: Point): string
   services: TailServices
   tail: PartnerTail
   outlet: Outlet
@@ -52,12 +54,12 @@ export class Subscription {
 
   /** Call `start` once `cursor` was sent in `subscribed`. */
   constructor(options: SubscriptionOptions) {
-    const { services, partnerId, tail, types, traders, after } = options
+    const { cursorOf, tail, types, traders, after } = options
     this.#options = options
     this.#types = types && new Set(types)
     this.#traders = traders && new Set(traders)
-    this.#point = after ?? tail.state.latest
-    this.#cursor = writeCursor(services.pepper, partnerId, this.#point)
+    this.#point = after?.point ?? tail.state.latest
+    this.#cursor = after?.text ?? cursorOf(this.#point)
     this.#resumeDay = this.#point.day
     this.#replaying = after !== undefined
     this.#unlisten = tail.listen({ grown: () => this.#pump(), expired: state => this.#expire(state) })
@@ -168,8 +170,7 @@ export class Subscription {
     }
     this.#point = upTo
     if (upTo.day <= this.#resumeDay) return
-    const { services, partnerId } = this.#options
-    this.#resume = writeCursor(services.pepper, partnerId, upTo)
+    this.#resume = this.#options.cursorOf(upTo)
     this.#resumeDay = upTo.day
   }
 
