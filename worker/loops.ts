@@ -28,8 +28,8 @@ import type { Webhooks } from './webhooks/run.ts'
 
 // Hints wake the loops of queues; polling finds work whose hint was lost.
 const QUEUE_POLL_MS = 2000
-// Queues with little work: one statement for all looks which have any, and their loops look into them so often by themselves. To plan
-// the statement that takes copies, or accounts to be proven, costs milliseconds on each connection of a worker that starts.
+// Queues with little work: one statement finds which of them have any, and by themselves their loops read only every QUIET_POLL_MS. To
+// plan the statement that takes copies, or accounts to be proven, costs milliseconds on each connection of a worker that starts.
 const QUIET_QUEUES = [
   'ask',
   'sell',
@@ -83,7 +83,10 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
       return more
     }),
     'order.copy': quiet(() => placing.takeCopies()),
-    'account.prove': quiet(() => proving.take()),
+    'account.prove': quiet(async () => {
+      await proving.take()
+      return false
+    }),
     ask: quiet(async () => (await brokerRequests.take('ask')) > 0),
     sell: quiet(async () => (await brokerRequests.take('sell')) > 0),
     'copy.fanout': quiet(() => fanOut(services, placing.copyPace)),

@@ -7,7 +7,7 @@ import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from 
 import { openSession } from '../accounts/accounts.ts'
 import { isOurFault } from '../broker/dialects/errors.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
-import { differencesOf, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
+import { differingTerms, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
 import { PROFIT_TABLE, readPages, STATEMENT } from '../broker/pages.ts'
 import { BrokerError, type Contract, type ContractTerms, type Evidence, type Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
@@ -97,7 +97,7 @@ export function fitsTerms({ buyPrice, terms }: Evidence, contract: Contract): bo
  */
 function mayBeAltered(item: Evidence, contract: Contract): boolean {
   const { appId, buyPrice, terms } = item
-  const differences = new Set<string>(terms === null ? [] : differencesOf(terms, contract))
+  const differences = new Set<string>(terms === null ? [] : differingTerms(terms, contract))
   if (buyPrice !== null && new Big(buyPrice).gt(ceilingOf(contract))) differences.add('stake')
   return differences.size === 1 || (differences.size > 1 && appId !== null)
 }

@@ -10,7 +10,7 @@ import type { WorkerServices } from '../services.ts'
 import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
 
-// Orders looked up in one run, and how many of one account may fail before the rest of it is left for the next.
+// Orders looked up in one run. An account of which one cannot be read is left for the next.
 const ORDERS = 200
 
 /** Reports orders that are open here and closed, unknown or out of reach at the broker; returns how many are new. */

@@ -1,9 +1,9 @@
 // Placing: jobs become claimed orders, and claimed orders are sent (sending.ts); what comes of each is written by
-// responses.ts, or the order is given back by releases.ts. The rows' rules are in db/orders/placing.ts; the rest of the
-// protocol is kept here and there:
+// responses.ts, or the order is given back by releases.ts. What the rows enforce is in db/orders/claiming.ts and placing.ts; the
+// worker keeps the rest:
 // - a buy is sent only by the run whose own update moved the row to `sending`, after that commit;
-// - right before the write the permit is checked on the monotonic clock, counted from before the claim;
-// - an outcome in doubt is never resent: the row stays `sending` until resolution decides.
+// - right before the write the permit is checked on both clocks, counted from before the claim (sending.ts);
+// - an outcome in doubt is never resent: the row stays `sending` until resolution decides (responses.ts).
 
 import {
   type Claimed,

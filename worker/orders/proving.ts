@@ -26,8 +26,8 @@ const PAUSE_MS = 500
 const EXPIRED_AT_ONCE = 1000
 
 export interface Proving {
-  /** Takes accounts whose orders wait for a first authorisation; returns whether there may be more. */
-  take(): Promise<boolean>
+  /** Takes accounts whose orders wait for a first authorisation, as many as there are places for. */
+  take(): Promise<void>
   /** Fails unproven orders whose time is over. */
   expire(): Promise<void>
   drain(): Promise<void>
@@ -65,7 +65,7 @@ export function openProving(
   return {
     async take() {
       const limit = shares.free
-      if (stopped || limit <= 0) return false
+      if (stopped || limit <= 0) return
       const { partners: busy, rooms } = shares.taken()
       const room = shares.roomOf(undefined)
       const taken = await takeUnproven(db, { worker: services.worker, limit, room, busy, rooms, leaseMs: LEASE_MS })
@@ -83,7 +83,6 @@ export function openProving(
           })
         underWay.set(account.accountRowId, life)
       }
-      return false
     },
     async expire() {
       notifyCallers(services, await expireUnproven(db, EXPIRED_AT_ONCE))

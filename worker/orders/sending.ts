@@ -1,5 +1,5 @@
 // Sending one claimed order: a buy that leaves at most once, and only while the order's permit lasts. Right before the
-// write the permit is checked on the monotonic clock, counted from before the claim.
+// write the permit is checked on the monotonic clock and on the wall clock, counted from before the claim.
 import type { Claimed } from '../../db/orders/claiming.ts'
 import { observeBuy } from '../../db/platform/metrics.ts'
 import { type HaltFacts, tradingHalted } from '../../schemas/halts.ts'
