@@ -55,7 +55,7 @@ interface NewTransfer {
   kind: TransferKind
   /** At least two, on different accounts, that sum to zero. */
   entries: TransferEntry[]
-  /** Kept with the transfer for people; only `botId` is interpreted, of sales and refunds that bring the creator nothing. */
+  /** Statements show them (movements.ts). Two are interpreted: `botId`, where the creator earns nothing, and that there is no `reference`. */
   details?: Record<string, unknown>
   /**
    * Accounts besides wallets and held ones that must not end below zero, for example the earnings a payout is taken

@@ -12,7 +12,7 @@ import { type ExplainedMovement, explain } from './movements.ts'
 interface Wallet {
   partnerId: string
   balanceUsd: string
-  /** The price of the partner's plan. */
+  /** What the next fee will be: the price of its plan, or of the one it changes to then. */
   feeUsd: string
   /** When the next fee falls due, or fell due where it is unpaid. */
   nextFeeAt: Date
