@@ -53,7 +53,7 @@ async function readPage(
 ): Promise<BotsPage & { versions: number[] }> {
   const { page, limit, category, riskLevel } = query
   const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
-  // The search has words, but none with a letter or digit: punctuation matches nothing.
+  // The search has neither letter nor digit: punctuation matches nothing.
   if (words?.length === 0) return { bots: [], total: 0, versions: [0] }
   // Written out, so that the index of the few of test sides serves them.
   const side = `test = ${test}`

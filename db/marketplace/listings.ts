@@ -104,6 +104,7 @@ export async function lockVisibleBot(trx: Db, botId: string, party: MarketParty)
   return requireVisible(await lockBot(trx, botId), botId, party)
 }
 
+/** The bot, locked until the transaction ends; undefined where there is none. */
 export async function lockBot(trx: Db, botId: string): Promise<BotRow | undefined> {
   const [row] = await rows<BotRow>(trx, `select ${botColumns} ${fromBots} where b.id = :botId for no key update of b`, {
     botId
@@ -179,7 +180,7 @@ export async function updateBot(trx: Db, botId: string, partyId: string, facts: 
  */
 export async function publishBot(trx: Db, botId: string, party: Party): Promise<BotRow> {
   await holdParty(trx, party)
-  const bot = await move(trx, botId, party.partyId, { to: 'PUBLISHED', from: ['DRAFT', 'RETIRED'] })
+  const bot = await transition(trx, botId, party.partyId, { to: 'PUBLISHED', from: ['DRAFT', 'RETIRED'] })
   await listBot(trx, bot)
   return bot
 }
@@ -190,7 +191,7 @@ export async function publishBot(trx: Db, botId: string, party: Party): Promise<
  * states.
  */
 export async function retireBot(trx: Db, botId: string, partyId: string): Promise<BotRow> {
-  const bot = await move(trx, botId, partyId, { to: 'RETIRED', from: ['PUBLISHED'] })
+  const bot = await transition(trx, botId, partyId, { to: 'RETIRED', from: ['PUBLISHED'] })
   await rows(
     trx,
     // In the order in which the end of a suspension locks the subscriptions of a partner.
@@ -203,7 +204,7 @@ export async function retireBot(trx: Db, botId: string, partyId: string): Promis
   return bot
 }
 
-async function move(
+async function transition(
   trx: Db,
   botId: string,
   partyId: string,
