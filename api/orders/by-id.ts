@@ -10,7 +10,7 @@ import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
 // Upper bound on the delay when a wake-up is lost, or goes to another process that waits for the same order.
 const REREAD_MS = 1000
 
-const isOver = ({ phase }: Pick<Outcome, 'phase'>): boolean => phase === 'closed' || phase === 'failed'
+const isFinal = ({ phase }: Pick<Outcome, 'phase'>): boolean => phase === 'closed' || phase === 'failed'
 
 export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> = {
   name: 'getOrder',
@@ -29,14 +29,14 @@ export const getOrder: Operation<{ params: { id: string }; query: OrderQuery }> 
   async handle(request, services) {
     const { partner, params, query } = request
     const order = await findOrder(services.db, partner.partnerId, params.id)
-    if (!query.wait || isOver(order)) return presentEntry(order)
-    await over(order.id, services, { waitMs: query.wait * 1000, signal: request.signal })
+    if (!query.wait || isFinal(order)) return presentEntry(order)
+    await untilFinal(order.id, services, { waitMs: query.wait * 1000, signal: request.signal })
     return presentEntry(await findOrder(services.db, partner.partnerId, params.id))
   }
 }
 
 /** Resolves when the order is final, the time is over, or the caller has disconnected. */
-async function over(
+async function untilFinal(
   orderId: string,
   { bus, db, batched }: ApiServices,
   { waitMs, signal }: { waitMs: number } & Pick<OperationRequest<object>, 'signal'>
@@ -48,7 +48,7 @@ async function over(
     const until = Math.min(atCommonMoment(performance.now() + REREAD_MS), deadline)
     const woken = bus.wait('order', orderId, until - performance.now(), signal)
     const row = await batched.order(orderId)
-    if (!row || isOver(row) || performance.now() >= deadline || signal.aborted) return
+    if (!row || isFinal(row) || performance.now() >= deadline || signal.aborted) return
     await woken
   }
 }

@@ -86,7 +86,7 @@ function toApiError(error: unknown): ApiError {
 export const docsOf = (baseUrl: string, code: ErrorCode): string =>
   `${baseUrl}/docs#/section/errors/${code.toLowerCase()}`
 
-/** The envelope of spec.md with the extras its code allows; `docs` is the address of the code's section in the reference. */
+/** The error envelope with the extras its code allows; `docs` is the address of the code's section in the reference. */
 export function envelope(error: ApiError, { requestId, baseUrl }: { requestId: string; baseUrl: string }): object {
   const { details } = error.extras
   const counted = details ? { violations: details.length } : {}

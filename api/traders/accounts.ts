@@ -7,7 +7,7 @@ import {
   type AccountRecord,
   activateAccount as activate,
   listAccounts as list,
-  lockAccounts,
+  lockBrokerAccounts,
   presentAccount,
   upsertAccount
 } from '../../db/traders/accounts.ts'
@@ -62,7 +62,7 @@ export const exchangeTokens: Operation<{ body: Exchange }> = {
       })
       // An existing trader (it signed up, or renews its tokens) takes no more room.
       if (created) await requireRoom(trx, 'traders', partner.partnerId)
-      const known = await lockAccounts(trx, traderId, named)
+      const known = await lockBrokerAccounts(trx, traderId, named)
       const accounts: AccountRecord[] = []
       let added = false
       for (const [index, { accountId, accountMode, currency, token, refreshToken }] of body.accounts.entries()) {

@@ -148,9 +148,9 @@ export function usd(amount: string): string {
 }
 
 /** 14:03:59 of the day it is, the day as well for another one; UTC. */
-export function clock(at: Date, now = new Date()): string {
+export function clock(at: Date): string {
   const [day, time] = [at.toISOString().slice(0, 10), at.toISOString().slice(11, 19)]
-  return day === now.toISOString().slice(0, 10) ? time : `${day.slice(5)} ${time.slice(0, 5)}`
+  return day === new Date().toISOString().slice(0, 10) ? time : `${day.slice(5)} ${time.slice(0, 5)}`
 }
 
 /** 2026-01-31T14:03:59.123Z, or – while there is none. */

@@ -31,12 +31,13 @@ export async function readAnalyticsState(db: Db): Promise<AnalyticsState> {
 }
 
 const SAMPLES = 5
+const SAMPLED_DAYS = 60
 
 /**
- * Compares the sums of a few partners, each of one day of the last `days` chosen at random, with the orders; stores how many differ
+ * Compares the sums of a few partners, each of one day of the last SAMPLED_DAYS chosen at random, with the orders; stores how many differ
  * and returns them.
  */
-export async function checkSamples(db: Db, { days = 60 }: { days?: number } = {}): Promise<Difference[]> {
+export async function checkSamples(db: Db): Promise<Difference[]> {
   const samples = await rows<{ partnerId: string; day: Date }>(
     db,
     // A random choice of partners with recent purchases; of each, today counts as often as any other day.
@@ -44,7 +45,7 @@ export async function checkSamples(db: Db, { days = 60 }: { days?: number } = {}
        from (select partner_id, min(quarter) as first from analytics_quarters
               where grouping_by = '' and account_mode = 'ALL' and quarter > now() - :days::int * interval '1 day' group by partner_id) active
       order by random() limit ${SAMPLES}`,
-    { days }
+    { days: SAMPLED_DAYS }
   )
   const found: Difference[] = []
   for (const { partnerId, day } of samples)

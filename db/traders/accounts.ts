@@ -58,7 +58,11 @@ export const refusedTooOften = (restSeconds: number): string =>
   `The broker refused tokens of this account, or of too many accounts, again and again: the next try is made in ${restSeconds} s.`
 
 /** The row ids of those of these accounts that the trader has, by account id. They are locked, in the order in which others lock several. */
-export async function lockAccounts(trx: Db, traderId: string, accountIds: string[]): Promise<Map<string, string>> {
+export async function lockBrokerAccounts(
+  trx: Db,
+  traderId: string,
+  accountIds: string[]
+): Promise<Map<string, string>> {
   const locked = await rows<{ id: string; accountId: string }>(
     trx,
     `select id, account_id as "accountId" from broker_accounts where trader_id = :traderId and account_id = any(:accountIds)

@@ -1,6 +1,6 @@
 // test in a process of its own
 // test once for each dialect
-// Contracts that rest: without a stream of their own while their end is far, through the port, in each dialect.
+// Parked contracts: without a stream of their own while their end is far, through the port, in each dialect.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import type { ClientOptions } from '../../worker/broker/client.ts'

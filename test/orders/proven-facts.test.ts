@@ -16,7 +16,7 @@ import { suspendPartner } from '../../db/partners/standing.ts'
 import { hashSecret, parseApiKey } from '../../db/platform/crypto.ts'
 import { type HaltedScope, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
-import { activateAccount, lockAccounts, upsertAccount } from '../../db/traders/accounts.ts'
+import { activateAccount, lockBrokerAccounts, upsertAccount } from '../../db/traders/accounts.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
@@ -132,7 +132,7 @@ const allows = (policy: RegExp) => (placed: FactResponse) =>
 
 /** The subject's second account, or a new token for the first. */
 const exchange = async (trx: Db, s: FactSubject, { accountId, token }: { accountId: string; token: string }) => {
-  const rowId = (await lockAccounts(trx, s.traderId, [accountId])).get(accountId)
+  const rowId = (await lockBrokerAccounts(trx, s.traderId, [accountId])).get(accountId)
   return upsertAccount(trx, vault, { ...s, rowId, accountId, token, accountMode: 'DEMO', currency: 'USD' })
 }
 

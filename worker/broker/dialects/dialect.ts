@@ -59,9 +59,9 @@ export interface Dialect {
   reportMarkup(place: DialectContext, access: ReportAccess, day: string): Promise<MarkupReport>
   /** A purchase without a quote, at `maxPrice` at most. */
   buy(contract: Contract, maxPrice: string): Request
-  /** A quote for a multiplier, to read its commission from. */
+  /** A quote for a multiplier, to read its commission and limits from. */
   quoteMultiplier(asset: string, terms: { currency: string; multiplier: number; stake: number }): Request
-  /** A quote for a contract, to read its payout from. */
+  /** A quote for a contract, to read its payout and least stake from. */
   quote(contract: Contract): Request
   contractsFor(asset: string, currency: string): Request
   /** Calls for the rates from a currency and the decimals of all; null where the dialect has none. */

@@ -91,11 +91,11 @@ export function termsOf(contract: Contract, startTime = 0): ContractTerms {
 
 /** Whether a listed contract can be this one, judged by its terms alone: not by time, price or whose it is. */
 export function matches(listed: ContractTerms, contract: Contract): boolean {
-  return differencesOf(listed, contract).length === 0
+  return differingTerms(listed, contract).length === 0
 }
 
 /** In which of its terms a listed contract differs from this one. */
-export function differencesOf(listed: ContractTerms, contract: Contract): string[] {
+export function differingTerms(listed: ContractTerms, contract: Contract): string[] {
   const wanted = termsOf(contract, listed.startTime)
   const isSame = {
     type: listed.contractType === wanted.contractType,

@@ -51,7 +51,7 @@ export class AccountSession implements Session {
     const request = dialect.buy(contract, options.maxPrice)
     const purchase = listener === undefined ? undefined : this.#purchaseStream(listener)
     const late = onLate && lateStream(onLate, () => purchase?.bought())
-    const free = purchase === undefined || this.#mayRest(contract) ? null : this.subscriptions.reserve()
+    const free = purchase === undefined || this.#mayPark(contract) ? null : this.subscriptions.reserve()
     if (free !== null) request.subscribe = 1
     const timeoutMs = responseTimeoutMs * orderPatience
     try {
@@ -73,7 +73,7 @@ export class AccountSession implements Session {
     }
   }
 
-  #mayRest(contract: Contract): boolean {
+  #mayPark(contract: Contract): boolean {
     const seconds = secondsOf(contract)
     return seconds !== null && this.subscriptions.mayPark(this.#options.now() / 1000 + seconds)
   }

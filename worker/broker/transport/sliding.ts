@@ -15,8 +15,8 @@ export class SlidingCount {
     this.#counts = new Array(steps + 1).fill(0)
   }
 
-  add(now: number, calls = 1): void {
-    this.addPast(now, { ageMs: 0, calls })
+  add(now: number): void {
+    this.addPast(now, { ageMs: 0, calls: 1 })
   }
 
   /** Counts calls that were made `ageMs` ago. */
