@@ -94,6 +94,25 @@ reading('a contract ends with its sale or with its status, whichever is reported
   }
 })
 
+reading('what a contract paid is found behind contracts that were closed after it', async () => {
+  const { session, close } = await scripted((frame, socket) => {
+    const row = { sell_price: '4.20', sell_time: 1_700_000_060, shortcode: 'CALL_R_100_19.53_1700000000_5T_S0P_0' }
+    const later = Array.from({ length: 50 }, (_, index) => ({
+      ...receipt,
+      ...row,
+      contract_id: 100 + index,
+      sell_price: '1'
+    }))
+    const transactions = [...later, { ...receipt, ...row }].slice(Number(frame.offset)).slice(0, 50)
+    reply(socket, frame, {
+      proposal_open_contract: { ...contract, status: 'cancelled', is_sold: 1 },
+      profit_table: { count: transactions.length, transactions }
+    })
+  })
+  assert.is((await session.contract('5')).sellPrice, '4.20')
+  await close()
+})
+
 reading('a time that cannot be read is none, and the other field that may have it is read', async () => {
   for (const garbage of ['soon', 1e30, {}, 12]) {
     const { session, close } = await scripted((frame, socket) => {

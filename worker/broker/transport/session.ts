@@ -3,6 +3,7 @@ import type { ContractLimits } from '../../../schemas/market.ts'
 import type { Request } from '../dialects/dialect.ts'
 import { BadFrame, type Body, bodyOf, decimalOf, idOf, listOf, moneyOf, textOf, timeOf } from '../dialects/reading.ts'
 import { endOf, secondsOf } from '../dialects/shortcode.ts'
+import { PROFIT_TABLE, readPages } from '../pages.ts'
 import {
   type Bought,
   BrokerError,
@@ -104,11 +105,13 @@ export class AccountSession implements Session {
   async #withPaid(contractId: string, state: ContractState): Promise<ContractState> {
     const { purchaseTime, unreadable = [] } = state
     if (purchaseTime === null || unreadable.includes('sell_price')) return state
-    const closed = await this.profitTable({ from: purchaseTime, limit: 500 }).catch((error: unknown) => {
-      this.#options.log.info({ err: error, contractId }, 'what a contract paid could not be read')
-      return []
-    })
-    const { sellPrice = null, sellTime = null } = closed.find(row => row?.contractId === contractId) ?? {}
+    const { rows } = await readPages(PROFIT_TABLE, page => this.profitTable({ from: purchaseTime, ...page })).catch(
+      (error: unknown) => {
+        this.#options.log.info({ err: error, contractId }, 'what a contract paid could not be read')
+        return { rows: [] }
+      }
+    )
+    const { sellPrice = null, sellTime = null } = rows.find(row => row.contractId === contractId) ?? {}
     return { ...state, sellPrice, sellTime: state.sellTime ?? sellTime }
   }
 
