@@ -56,14 +56,17 @@ export async function openSession(
     return session
   } catch (error) {
     await noteRefusal({ db, log }, account, error)
-    if (error instanceof BrokerError && error.rejected && read)
-      await markRejected(db, account.accountRowId, {
-        version: read.version,
-        dialect: account.dialect,
-        reason: reasonOf(error, read)
-      })
-    throw error
+    if (!(error instanceof BrokerError && error.rejected && read)) throw error
+    const reason = reasonOf(error, read)
+    await markRejected(db, account.accountRowId, { version: read.version, dialect: account.dialect, reason })
+    throw refusedFor(error, reason)
   }
+}
+
+/** The refusal in the words of the reason that is stored of its account. */
+function refusedFor(error: BrokerError, reason: RejectedReason): BrokerError {
+  if (reason === error.reason) return error
+  return Object.assign(tokenRefused(error.brokerCode, reason, error), { tokenVersion: error.tokenVersion })
 }
 
 /** A token that is refused after its expiry is refused for that reason. */
@@ -87,15 +90,20 @@ function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | u
   return differs ? 'CURRENCY_MISMATCH' : undefined
 }
 
-/** Remembers a token that the broker refused in the middle of a session; one that was stored since is not touched. */
+/**
+ * Remembers a token that the broker refused in the middle of a session; one that was stored since is not touched. Returns the
+ * refusal as its order or read reports it.
+ */
 export async function rejectToken(
   { db }: Pick<WorkerServices, 'db'>,
   { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>,
-  { reason, tokenVersion }: Pick<BrokerError, 'reason' | 'tokenVersion'>
-): Promise<void> {
+  error: BrokerError
+): Promise<BrokerError> {
   const sealed = await findSealedToken(db, accountRowId, dialect)
-  if (!sealed || (tokenVersion !== undefined && sealed.version !== tokenVersion)) return
-  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason: reasonOf({ reason }, sealed) })
+  if (!sealed || (error.tokenVersion !== undefined && sealed.version !== error.tokenVersion)) return error
+  const reason = reasonOf(error, sealed)
+  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason })
+  return refusedFor(error, reason)
 }
 
 /** Why an account without a currency can neither trade nor show a balance. */

@@ -39,7 +39,7 @@ export async function confirmAccount(account: BrokerAccount, facts: AccountFacts
 export function tokenRefused(
   brokerCode: string,
   reason: RejectedReason = 'TOKEN_REFUSED',
-  cause?: string
+  cause?: unknown
 ): BrokerError {
   return new BrokerError('BROKER_DISCONNECTED', rejectionMessages[reason], {
     brokerCode,

@@ -117,10 +117,12 @@ export class Responses {
       log.error({ err: error, orderId: id }, 'placing an order failed on our side')
       return written ? undefined : this.#releases.release(order, 'The order could not be sent to the broker.')
     }
-    if (error.rejected)
-      await rejectToken(this.#services, refOf(order), error).catch((cause: unknown) =>
-        log.warn({ err: cause }, 'account')
-      )
+    const { message } = error.rejected
+      ? await rejectToken(this.#services, refOf(order), error).catch((cause: unknown) => {
+          log.warn({ err: cause }, 'account')
+          return error
+        })
+      : error
     const facts = { orderId: id, trace: order.trace, brokerCode: error.brokerCode, ran: error.ran }
     if (error.ran === 'unknown') {
       observeBuy('doubt', seconds())
@@ -138,7 +140,7 @@ export class Responses {
     observeBuy('refused', seconds())
     log.info(facts, 'the broker refused an order')
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
-    await this.#saveFailed({ id, attempt, code, message: error.message, ...extrasOf(error) }, placeOf(order))
+    await this.#saveFailed({ id, attempt, code, message, ...extrasOf(error) }, placeOf(order))
   }
 
   /** No row took the contract: another update was first. */

@@ -51,8 +51,7 @@ async function balance(services: WorkerServices, accountRowId: string): Promise<
     if (currency === null) throw new BrokerError('BROKER_UPSTREAM', NO_CURRENCY, { brokerCode: 'NoCurrencySet' })
     return { balance, currency }
   } catch (error) {
-    if (error instanceof BrokerError && error.rejected) await rejectToken(services, ref, error)
-    throw error
+    throw error instanceof BrokerError && error.rejected ? await rejectToken(services, ref, error) : error
   }
 }
 
