@@ -2,12 +2,14 @@
 // test in the full run only
 import { once } from 'node:events'
 import { readFile, writeFile } from 'node:fs/promises'
+import type { AddressInfo } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Parser } from '@asyncapi/parser'
 import { Ajv2020 } from 'ajv/dist/2020.js'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { WebSocketServer } from 'ws'
 import { exampleOf } from '../../api/description/schemas.ts'
 import { EventMessage, fromClient, fromService, TicketEventMessage } from '../../schemas/stream.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
@@ -63,15 +65,36 @@ described('has a page that needs no script and names every message', async () =>
 
 const consuming = suite("the guide's consumer")
 
-consuming('misses nothing while it, the api and the worker are killed', async () => {
+/** Writes the consumer to a file, changed where `change` says so. */
+async function writeConsumer(change = (code: string) => code): Promise<{ file: string; lines: string[] }> {
   const guide = await readFile('api/description/guides/events.md', 'utf8')
   const [, code] = /```js\n([\s\S]*?)```/.exec(guide) as unknown as [string, string]
-  const lines = code
-    .split('\n')
-    .filter(line => line.trim() !== '' && !line.startsWith('//') && !line.startsWith('import'))
-  assert.ok(lines.length <= 30, `${lines.length} lines`)
   const file = join(tmpdir(), `consumer-${process.pid}.mjs`)
-  await writeFile(file, code)
+  await writeFile(file, change(code))
+  return { file, lines: code.split('\n') }
+}
+
+consuming('connects again where the connection is dead, whose end nobody reports', async () => {
+  const { file } = await writeConsumer(code => code.replace('25_000', '500'))
+  const peers = new WebSocketServer({ port: 0, host: '127.0.0.1' })
+  await once(peers, 'listening')
+  const opened = once(peers, 'connection')
+  const { port } = peers.address() as AddressInfo
+  const consumer = startProcess(file, { STREAM: `ws://127.0.0.1:${port}`, KEY: 'any', CURSOR_FILE: `${file}.none` })
+  const [, { socket }] = await opened
+  // From here on the peer takes nothing and says nothing, as behind a network that is gone.
+  socket.pause()
+  await once(peers, 'connection', { signal: AbortSignal.timeout(20_000) })
+  consumer.kill('SIGKILL')
+  await consumer.ended
+  for (const peer of peers.clients) peer.terminate()
+  peers.close()
+})
+
+consuming('misses nothing while it, the api and the worker are killed', async () => {
+  const { file, lines } = await writeConsumer()
+  const ours = lines.filter(line => line.trim() !== '' && !line.startsWith('//') && !line.startsWith('import'))
+  assert.ok(ours.length <= 35, `${ours.length} lines`)
   const partner = await harness.makePartner()
   let worker = await startWorker(harness.env)
   let api = await startApi(harness.env)
