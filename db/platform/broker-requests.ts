@@ -18,7 +18,7 @@ export interface BrokerRequestRow {
   error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
   reply_channel: string
   trace: string | null
-  /** The requesting process; null for the operator, and for an api of the previous version. */
+  /** The requesting partner; null where the operator or another worker requests. */
   partner_id: string | null
   expires_at: Date
   /** Whether its time was over when it was read, by the database's clock. */
@@ -102,19 +102,21 @@ export async function findBrokerRequests(db: Db, ids: string[]): Promise<(Broker
   return ids.map(id => byId.get(id))
 }
 
-/**
- * An account that a broker request concerns, and the worker that serves it (null: another worker was just taking it).
- */
-export interface Share {
+/** The part of a broker request about one account: of which order, and the worker that serves the account (null: another one was just taking it). */
+export interface RequestPart {
   orderId: string | null
   worker: string | null
 }
 
 /**
- * The accounts that these broker requests concern, by request; those that no living worker serves are taken for `worker`.
- * One about no account has no entry.
+ * The parts of these broker requests, by request; accounts that no living worker serves are taken for `worker`. A request about
+ * no account has no entry.
  */
-export async function sharesOf(db: Db, worker: string, requests: BrokerRequestRow[]): Promise<Map<string, Share[]>> {
+export async function partsOf(
+  db: Db,
+  worker: string,
+  requests: BrokerRequestRow[]
+): Promise<Map<string, RequestPart[]>> {
   const named = requests.flatMap(({ id, data }) => {
     const orderIds = typeof data.orderId === 'string' ? [data.orderId] : ((data.orderIds as string[] | undefined) ?? [])
     const about = orderIds.map(orderId => ({ id, orderId, accountRowId: '' }))
@@ -123,7 +125,7 @@ export async function sharesOf(db: Db, worker: string, requests: BrokerRequestRo
       : about
   })
   if (named.length === 0) return new Map()
-  const found = await rows<Share & { id: string }>(
+  const found = await rows<RequestPart & { id: string }>(
     db,
     sql`with named as materialized (
        select n.id, nullif(n.order_id, '') as order_id,

@@ -141,7 +141,7 @@ export async function listUnowned<Contract extends { contractId: string }>(
   return found.map(({ evidence }) => evidence)
 }
 
-/** Forgets contracts of which the operator has decided that they belong to no order of ours, and those of a month ago. */
+/** Forgets contracts of which the operator has decided that they belong to no order of ours. */
 export async function dismissUnowned(db: Db, accountId: string, contractIds: string[]): Promise<void> {
   await rows(
     db,

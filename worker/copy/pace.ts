@@ -56,7 +56,7 @@ export class CopyPace {
     this.#perMs = Math.min(MOST, Math.max(LEAST, this.#perMs * (isSlower ? LESS : MORE)))
   }
 
-  /** Notes that copies were stored, claimed, or failed as they were out of time. */
+  /** Notes that copies were stored, claimed, or failed instead of being claimed. */
   noteCopies(count: number): void {
     if (count === 0) return
     const now = this.#clock.now()

@@ -3,10 +3,10 @@
 import {
   type BrokerRequestRow,
   findBrokerRequests,
+  partsOf,
   queueOf,
+  type RequestPart,
   requestFromWorkers,
-  type Share,
-  sharesOf,
   storeRefusal,
   storeResponse
 } from '../../db/platform/broker-requests.ts'
@@ -105,12 +105,12 @@ export class BrokerRequests {
   async #route(ids: string[]): Promise<void> {
     const { db, bus, worker } = this.#services
     const requests = await this.#read(ids)
-    const sharesById = await sharesOf(db, worker, requests)
+    const partsById = await partsOf(db, worker, requests)
     const passed: Timed[] = []
     for (const request of requests) {
-      const shares = sharesById.get(request.id) ?? []
-      const [only = worker, ...more] = new Set(shares.map(share => share.worker ?? worker))
-      if (more.length > 0) this.#startParts(request, shares)
+      const parts = partsById.get(request.id) ?? []
+      const [only = worker, ...more] = new Set(parts.map(part => part.worker ?? worker))
+      if (more.length > 0) this.#startParts(request, parts)
       else if (only === worker) this.#start(request)
       else {
         bus.publish(channelOf(only), 'ask', request.id)
@@ -162,21 +162,21 @@ export class BrokerRequests {
   }
 
   /** Splits a request about accounts of several workers into one broker request for each worker. */
-  #startParts(request: Timed, shares: Share[]): void {
+  #startParts(request: Timed, parts: RequestPart[]): void {
     if (this.#underWay.has(request.id)) return
     const { db, queue, bus, clock, worker } = this.#services
     const timeoutMs = Math.max(1, Math.ceil(request.overAt - clock.now()))
-    const parts = [...Map.groupBy(shares, share => share.worker ?? worker)].map(([part, some], index) => {
+    const responses = [...Map.groupBy(parts, part => part.worker ?? worker)].map(([other, some], index) => {
       const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
-      if (part === worker) return this.#run({ kind: request.kind, data })
+      if (other === worker) return this.#run({ kind: request.kind, data })
       const key = `${request.id} ${index}`
       return requestFromWorkers<object>(db, { queue, bus }, { kind: request.kind, key, data, timeoutMs })
     })
     const end = async () => {
-      const ended = await Promise.allSettled(parts)
+      const ended = await Promise.allSettled(responses)
       const failure = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
       if (failure && request.kind !== 'markSome') await this.#refuse(request, refusalOf(failure.reason))
-      else this.#notify(request, await storeResponse(db, request.id, { marked: shares.length }))
+      else this.#notify(request, await storeResponse(db, request.id, { marked: parts.length }))
     }
     this.#track(request, end())
   }
