@@ -149,7 +149,12 @@ const outcome = [
   'error_extras'
 ] as const
 
-const outcomeColumns = outcome.join(', ')
+// The stored number counts from the refusal. A repeat of the order returns what is left of it now.
+const extrasByNow = `case when error_extras ->> 'secondsUntilOpen' is null then error_extras
+     else jsonb_set(error_extras, '{secondsUntilOpen}', to_jsonb(greatest(0,
+       (error_extras ->> 'secondsUntilOpen')::int - floor(extract(epoch from now() - sent_at))::int))) end as error_extras`
+
+const outcomeColumns = outcome.map(column => (column === 'error_extras' ? extrasByNow : column)).join(', ')
 
 /** The result of an order, as its caller may see it. */
 export type Outcome = Pick<OrderRow, (typeof outcome)[number]>

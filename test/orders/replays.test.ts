@@ -155,5 +155,27 @@ replays('an order that still waits for its worker is waited for, its account bei
   assert.equal([again.status, again.body.orderId, again.body.status], [502, orderId, 'PENDING'])
 })
 
+replays('an order refused by a closed market is told the seconds that are left until it opens', async () => {
+  const closed = (seconds: number | null) => ({ error_extras: JSON.stringify({ secondsUntilOpen: seconds }) })
+  const { trader, clientOrderId, orderId } = await makeOrder({
+    ...failed,
+    error_code: 'MARKET_CLOSED',
+    ...closed(3600)
+  })
+  const refusedBefore = async (seconds: number) => {
+    await db('orders')
+      .where({ id: orderId })
+      .update({ sent_at: db.raw('now() - make_interval(secs => ?)', [seconds]) })
+    const again = await partner.call(placeBinaryOrder, request(trader, clientOrderId))
+    assert.equal([again.body.error, again.headers.get('idempotent-replayed')], ['MARKET_CLOSED', 'true'])
+    return again.body.secondsUntilOpen as number | null
+  }
+  const left = (await refusedBefore(600)) as number
+  assert.ok(left <= 3000 && left > 2900, String(left))
+  assert.is(await refusedBefore(86_400), 0)
+  await db('orders').where({ id: orderId }).update(closed(null))
+  assert.is(await refusedBefore(600), null)
+})
+
 replays.after(closeAll)
 replays.run()
