@@ -2,7 +2,7 @@
 
 import { readCursor } from '../../db/events/cursor.ts'
 import { WORK } from '../../db/platform/bus.ts'
-import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../../db/platform/list-cursors.ts'
+import { type CursorList, foreignCursor, readListCursor, writeListCursor } from '../../db/platform/list-cursors.ts'
 import {
   deliveryIdOf,
   insertReplay,
@@ -88,7 +88,7 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
   weight: 'page',
   async handle({ partner, params, query }, { db }) {
     const { partnerId } = partner
-    const list: MarkedList = { name: 'deliveries', partnerId, filters: { id: params.id, status: query.status } }
+    const list: CursorList = { name: 'deliveries', partnerId, filters: { id: params.id, status: query.status } }
     const after = query.cursor === undefined ? null : afterOf(list, query.cursor)
     if (after === undefined) throw foreignCursor()
     await getWebhook(db, params.id, partnerId)
@@ -109,7 +109,7 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
  * The attempt after which a page begins; undefined for a cursor of another list. In the previous version the cursor was the
  * attempt's id.
  */
-function afterOf(list: MarkedList, cursor: string): string | undefined {
+function afterOf(list: CursorList, cursor: string): string | undefined {
   const [id = cursor] = readListCursor(list, cursor, 1) ?? []
   return typeof id === 'string' ? readDeliveryId(id) : undefined
 }

@@ -1,5 +1,5 @@
 // Cursors of pages of traders.
-import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
+import { type CursorList, foreignCursor, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import type { TraderSort } from './traders.ts'
 
 // What a list is sorted by, as a cursor has it: a sum has as many decimals as the longest of its amounts. Seconds since 1970 have no more
@@ -15,7 +15,7 @@ interface TraderList {
   sort: TraderSort
 }
 
-const markedList = ({ partnerId, accountMode, currency, sort }: TraderList): MarkedList => ({
+const cursorList = ({ partnerId, accountMode, currency, sort }: TraderList): CursorList => ({
   name: 'traders',
   partnerId,
   filters: { accountMode, currency, sort }
@@ -23,12 +23,12 @@ const markedList = ({ partnerId, accountMode, currency, sort }: TraderList): Mar
 
 /** A cursor holds what its list is sorted by, and the last entry's value and trader. */
 export function writeCursor(list: TraderList, value: string, traderId: string): string {
-  return writeListCursor(markedList(list), [list.sort, value, traderId])
+  return writeListCursor(cursorList(list), [list.sort, value, traderId])
 }
 
 /** The value and the trader after which a page begins. Throws VALIDATION_FAILED for a cursor of another list. */
 export function readCursor(list: TraderList, cursor: string): [string, string] {
-  const [by, value, id] = readListCursor(markedList(list), cursor, 3) ?? []
+  const [by, value, id] = readListCursor(cursorList(list), cursor, 3) ?? []
   if (
     by !== list.sort ||
     typeof value !== 'string' ||

@@ -8,7 +8,7 @@ import { endOfPeriod } from '../money/billing.ts'
 import { accounts, outsideOf, type TransferEntry, transfer } from '../money/ledger.ts'
 import { holdParty, type Party } from '../partners/party.ts'
 import { requireWithin } from '../platform/bounds.ts'
-import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
+import { type CursorList, foreignCursor, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import type { BotRow } from './bot-rows.ts'
@@ -265,7 +265,7 @@ export async function pageOfPurchases(
   { partnerId, partyId }: Party,
   { limit, cursor }: PageRequest
 ): Promise<{ purchases: PurchaseRow[]; nextCursor: string | null }> {
-  const list: MarkedList = { name: 'purchases', partnerId, filters: { partyId } }
+  const list: CursorList = { name: 'purchases', partnerId, filters: { partyId } }
   const [after] = placeIn(list, cursor, 1)
   const found = await rows<PurchaseRow>(
     db,
@@ -288,7 +288,7 @@ export async function pageOfSubscriptions(
   { partnerId, partyId }: Party,
   { limit, cursor }: PageRequest
 ): Promise<{ subscriptions: SubscriptionRow[]; nextCursor: string | null }> {
-  const list: MarkedList = { name: 'subscriptions', partnerId, filters: { partyId } }
+  const list: CursorList = { name: 'subscriptions', partnerId, filters: { partyId } }
   // Whether the last one of the page before was canceled then: it may be canceled by now, while others still run.
   const [after, canceled] = placeIn(list, cursor, 2)
   const found = await rows<SubscriptionRow>(
@@ -311,7 +311,7 @@ export async function pageOfSubscriptions(
 }
 
 /** The parts of a cursor's place; none without a cursor. */
-function placeIn(list: MarkedList, cursor: string | undefined, length: number): unknown[] {
+function placeIn(list: CursorList, cursor: string | undefined, length: number): unknown[] {
   if (cursor === undefined) return []
   const place = readListCursor(list, cursor, length)
   const [id, ...rest] = place ?? []

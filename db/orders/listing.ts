@@ -2,7 +2,7 @@
 import type { Knex } from 'knex'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { OrderStatus } from '../../schemas/orders.ts'
-import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
+import { type CursorList, foreignCursor, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { allOrders, CLOCK_SLACK_MS, neverArchivedFrom, orderName } from './archive.ts'
 import { entryColumns } from './entry.ts'
@@ -65,7 +65,7 @@ async function page<Row extends ListedOrder>(
   columns: readonly string[],
   filter: OrderFilter
 ): Promise<OrderPage<Row>> {
-  const list = markedList(filter)
+  const list = cursorList(filter)
   const position = filter.cursor ? readCursor(list, filter.cursor) : undefined
   const found = await pageOfBoth<Row>(db, { columns, filter, position })
   const orders = found.slice(0, filter.limit)
@@ -180,19 +180,19 @@ function ofAll(query: Knex.QueryBuilder, { from, to }: OrderFilter, position: Pa
   if (to) query.where('id', '<', orderIdAt(to.getTime() + CLOCK_SLACK_MS))
 }
 
-function markedList({
+function cursorList({
   partnerId,
   limit: _limit,
   cursor: _cursor,
   from: _from,
   to: _to,
   ...filters
-}: OrderFilter): MarkedList {
+}: OrderFilter): CursorList {
   return { name: 'orders', partnerId, filters }
 }
 
 // A cursor holds the last entry's position; timestamps in microseconds, since a Date would round them.
-function readCursor(list: MarkedList, cursor: string): PagePosition {
+function readCursor(list: CursorList, cursor: string): PagePosition {
   const [micros, id] = readListCursor(list, cursor, 2) ?? []
   if (
     typeof micros !== 'string' ||

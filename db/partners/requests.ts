@@ -1,5 +1,5 @@
 // Reads the request log: a partner's requests, newest first, and those of all partners as they are written.
-import { foreignCursor, type MarkedList, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
+import { type CursorList, foreignCursor, readListCursor, writeListCursor } from '../platform/list-cursors.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { dropDays, makeDays } from '../postgres/day-partitions.ts'
 import {
@@ -44,7 +44,7 @@ const USED_AFTER_MS = 3_600_000
  */
 export async function listRequests(db: Db, filter: RequestFilter): Promise<RequestPageRows> {
   const { requestId, cursor, from, to } = filter
-  const after = cursor === undefined ? undefined : readCursor(markedList(filter), cursor)
+  const after = cursor === undefined ? undefined : readCursor(cursorList(filter), cursor)
   const madeAt = requestId === undefined || after ? undefined : timeOfRequestId(requestId)
   if (madeAt) {
     const around = {
@@ -69,7 +69,7 @@ const compare = (a: EntryPlace, b: EntryPlace) => a[0] - b[0] || a[1] - b[1] || 
 /** Merges groups, which overlap in time: an entry is on the page once no unread group can have a later one. */
 async function readPage(db: Db, filter: RequestFilter, after: EntryPlace | undefined): Promise<RequestPageRows> {
   const { from, to, limit } = filter
-  const list = markedList(filter)
+  const list = cursorList(filter)
   const found: PlacedRow[] = []
   let wanted = filter.requestId === undefined ? limit + 1 : SCANNED_AT_MOST
   for (let passed = 0, reached: EntryPlace | undefined; ; wanted = Math.min(BATCH, SCANNED_AT_MOST - passed)) {
@@ -194,14 +194,14 @@ export function presentRequest({
   }
 }
 
-function markedList({ partnerId, status, error, operation, trader, requestId }: RequestFilter): MarkedList {
+function cursorList({ partnerId, status, error, operation, trader, requestId }: RequestFilter): CursorList {
   return { name: 'requests', partnerId, filters: { status, error, operation, trader, requestId } }
 }
 
 // Milliseconds, the number of a group, an index.
 const PLACE_DIGITS = [14, 15, 5]
 
-function readCursor(list: MarkedList, cursor: string): EntryPlace {
+function readCursor(list: CursorList, cursor: string): EntryPlace {
   const place = readListCursor(list, cursor, PLACE_DIGITS.length) ?? placeOfVersionBefore(cursor)
   const isPlace = PLACE_DIGITS.every(
     (digits, part) =>
