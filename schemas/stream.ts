@@ -1,6 +1,6 @@
 // The stream's messages, both ways, and the tickets that let a browser open one.
 import type { FromSchema } from 'json-schema-to-ts'
-import { Event, type EventType, eventCursor, eventTypeNames, TicketEvent } from './events.ts'
+import { Event, eventCursor, eventTypeNames, TicketEvent } from './events.ts'
 import { asset, type Schema, timestamp, traderExternalId } from './fields/fields.ts'
 import type { Scope } from './fields/scopes.ts'
 
@@ -319,5 +319,3 @@ export const StreamTicket = {
     expiresAt: timestamp
   }
 } as const
-
-export type { EventType }

@@ -15,8 +15,6 @@ import { samplesOf } from './samples.ts'
 import { Components, exampleOf } from './schemas.ts'
 import { describeWebhooks } from './webhooks.ts'
 
-export { codesOf, ErrorEnvelope } from './errors.ts'
-
 /** The operation that describes `rows`. They are read at the first request, as the operation is one of them. */
 export const specOperation = (rows: () => Operation[]): Operation<object> => ({
   name: 'getSpec',

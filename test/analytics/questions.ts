@@ -7,7 +7,7 @@ import type { Interval, Window } from '../../db/analytics/windows.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import type { TestPartner, TestTrader } from '../support/harness.ts'
-import { bucketOf, bucketsOf, groupOf, plainSums, stakeOf } from './plain.ts'
+import { bucketOf, bucketsOf, groupOf, plainSums } from './plain.ts'
 
 const DAY_MS = 86_400_000
 // Half and quarter hours, daylight saving at midnight, at odd hours and by half an hour, both sides of the date line.
@@ -327,5 +327,3 @@ export async function changeOrders(
   ]
   await rows(db, pick(changes, next), { partnerId })
 }
-
-export { stakeOf }

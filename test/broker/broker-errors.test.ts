@@ -3,7 +3,8 @@ import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { errorMappings, mappingOf, readRefusal, refused } from '../../worker/broker/dialects/errors.ts'
+import { errorMappings } from '../../worker/broker/dialects/error-codes.ts'
+import { mappingOf, readRefusal, refused } from '../../worker/broker/dialects/errors.ts'
 import { sharedFolder } from '../support/shared.ts'
 
 const table = suite('the table of broker codes')

@@ -1,5 +1,4 @@
 // A client of the stream for tests: every frame is checked against its schema, and may be waited for.
-import { once } from 'node:events'
 import { WebSocket } from 'ws'
 import { violations } from '../../schemas/checks/validator.ts'
 import { fromService, TicketEventMessage } from '../../schemas/stream.ts'
@@ -125,5 +124,3 @@ export async function openSurplus(...args: Parameters<typeof openClient>): Promi
     throw new Error(`closed with ${code} after ${client.messages.length}`)
   return reason
 }
-
-export { once }

@@ -17,6 +17,8 @@ const LOADING = /^(?:import|export) (?!type\b)(?:\{[^}]*\}|[\w* ]+) from '(\.[^'
 const IMPORTED = /\b(?:import|export)\b(?:\s+([^'"]*?)\s+from\s+|\()'(\.[^']+\.tsx?)'/g
 /** A declaration that is exported. */
 const EXPORTED = /^export (?:abstract )?(?:async )?(?:function\*?|const|class|interface|type) (\w+)/gm
+/** Names that a file hands on, its own or another's. */
+const HANDED_ON = /^export (?:type )?\{([^}]*)\}/gm
 const root = normalize(join(import.meta.dirname, '../..'))
 
 const imports = suite('imports')
@@ -100,6 +102,9 @@ names('are exported for another file', async () => {
     }
   const idle: string[] = []
   for (const [path, source] of sources) {
+    for (const [, clause = ''] of source.matchAll(HANDED_ON))
+      for (const name of clause.match(/\w+(?=\s*(?:,|$))/g) ?? [])
+        if (!imported.get(path)?.has(name)) idle.push(`${path} hands on ${name}`)
     // The description takes the schemas of a file all together.
     if (/^(?:schemas|test|db\/migrations)\//.test(path) || imported.get(path)?.has('*')) continue
     for (const [, name = ''] of source.matchAll(EXPORTED))

@@ -7,8 +7,6 @@ import { doubt, type ErrorMapping, errorMappings, upstream } from './error-codes
 import { newerErrorMappings } from './newer-error-codes.ts'
 import { cut } from './reading.ts'
 
-export { type ErrorMapping, errorMappings }
-
 const known: Readonly<Record<string, ErrorMapping>> = { ...newerErrorMappings, ...errorMappings }
 const patterns = Object.entries(known)
   .filter(([code]) => code.includes('*'))
