@@ -113,7 +113,7 @@ export async function purchaseBot(
   const { partnerId, partyId } = party
   const found = await lockBot(trx, botId)
   const first = await findPurchase(trx, partyId, botId)
-  // Also of a bot that was retired since: who did not receive the response must not take it for not bought.
+  // Also of a bot that was retired since: a buyer whose response was lost is to find the purchase.
   if (first) return first
   const bot = requireVisible(found, botId, party)
   refuseSale({ bot, partyId, what: 'one-time', expectedUsd }, bot.one_time_price)

@@ -18,8 +18,8 @@ export interface Unproven {
   proven: boolean
 }
 
-// No other living worker serves the account, nor, unless this one does as well, another account of the same trader: the one
-// that is going to place its orders authorises it, and keeps the connection.
+// The worker that is going to place the account's orders authorises it, and keeps the connection: one that serves it or another account
+// of the same trader; any worker where no living one serves either.
 const servedHere = `${servedByNoOther('a.account_id', ':worker')}
              and (exists (select 1 from broker_accounts b join account_leases l on l.account_id = b.account_id
                            where b.trader_id = a.trader_id and l.worker = :worker)

@@ -1,6 +1,6 @@
 // test in the full run only
 // test time-out: 300 s
-// The operator's commands for a bad day, over a real api and a real worker: halts, a wrong top-up, an order closed,
+// The operator's commands that intervene, over a real api and a real worker: halts, a wrong top-up, an order closed,
 // limits, sessions, what runs; and that doctor reports it.
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'

@@ -1,4 +1,4 @@
-// What else an operator does on a bad day: corrects a top-up, closes an order, limits a partner, sees what runs.
+// What an operator does by hand, as functions of db/: corrects a top-up, closes an order, limits a partner, lists what runs.
 // test in the full run only
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
