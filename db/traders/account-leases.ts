@@ -113,7 +113,8 @@ export async function evenOut(
          from account_leases l where l.worker = :worker
      ), traders as (
        select trader, count(*) as accounts, sum(count(*)) over (order by trader) as up_to
-         from mine group by trader having not bool_or(busy)
+         -- One with more accounts than the excess stays, and must not keep those after it from being given.
+         from mine group by trader having not bool_or(busy) and count(*) <= :excess
      ), rooms as (
        select name, sum(room) over (order by place) as up_to
          from ${listing('names')} with ordinality as n (name, place)

@@ -189,6 +189,28 @@ evening('gives away what is too much, all accounts of a trader together, none th
   for (const name of ['full', 'old', 'ending', 'empty']) await endLease(db, name)
 })
 
+evening('gives away accounts of others where those of its first trader are more than it has too many', async () => {
+  await rows(db, 'delete from account_leases')
+  const externalId = `user-${randomUUID()}`
+  const large = await partner.makeTrader({ externalId })
+  const others = []
+  for (let more = 0; more < 4; more++) others.push(await partner.makeTrader({ externalId }))
+  const small = await Promise.all(Array.from({ length: 4 }, () => partner.makeTrader()))
+  const taken = await Promise.all(Array.from({ length: 4 }, () => partner.makeTrader()))
+  const accountsOf = (traders: TestTrader[]) => traders.map(({ accountId }) => accountId)
+  for (const name of ['full', 'empty']) {
+    await renewLease(db, name, 60_000)
+    await acceptAccounts(db, name)
+  }
+  await serveAccounts(db, 'full', accountsOf([large, ...others, ...small]))
+  await serveAccounts(db, 'empty', accountsOf(taken))
+  // 9 and 4: two are too many, and the trader whose id comes first has five.
+  const given = await evenOut(db, { worker: 'full', busy: [], limit: 100 })
+  assert.is(given.length, 2)
+  for (const { accountId } of given) assert.ok(accountsOf(small).includes(accountId))
+  for (const name of ['full', 'empty']) await endLease(db, name)
+})
+
 evening('gives up what it has not in use, unless orders wait there', async () => {
   await rows(db, 'delete from account_leases')
   await renewLease(db, 'one', 60_000)
