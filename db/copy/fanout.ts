@@ -121,19 +121,20 @@ export interface CopyCandidate {
 }
 
 /**
- * Locks the follows of a leader with ids after `after` up to `upTo`, at most `limit`, and reads them: until `trx` ends no
- * other order is copied for them, and none of their copies is closed.
+ * Locks the follows of a leader with ids after `after` up to `upTo`, and reads them: until `trx` ends no other order is copied for
+ * them, and none of their copies is closed. There is no limit: the part was as long as it may be when it was planned, and a follow that
+ * began again since must not put another one out of it.
  */
 export async function takeCandidates(
   trx: Db,
-  range: { orderId: string; leaderId: string; after: string; upTo: string; limit: number }
+  range: { orderId: string; leaderId: string; after: string; upTo: string }
 ): Promise<CopyCandidate[]> {
   // Erasing a trader takes long and stops its follows: what it has locked is left out, and traders are locked before their follows.
   const present = await rows<{ id: string }>(
     trx,
     `select f.id from follows f join traders t on t.id = f.trader_id
       where f.leader_id = :leaderId and f.${copying} and f.id > :after and f.id <= :upTo
-      order by f.id limit :limit for key share of t skip locked`,
+      order by f.id for key share of t skip locked`,
     range
   )
   // The lock is a statement of its own, so that the next one sees what its last holder wrote.

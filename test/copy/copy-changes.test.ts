@@ -294,6 +294,29 @@ beginning('copies what its leader places though the clock of the database was se
   assert.is((await own('orders').where({ copied_from: orderId })).length, 1)
 })
 
+beginning('copies for the whole of a part, though a follow in it begins again after the part was planned', async () => {
+  const unstated = { stake: null, stopLoss: null, takeProfit: null }
+  const { services, orderId, worker, leader, follower } = await makeFollowedOrder(async () => unstated)
+  const { db: own, queue } = services
+  // The range of the second part has one follow more than a part has at most: one that is stopped.
+  await own.raw(
+    `with added as (
+       insert into traders (id, partner_id, external_id, active_account_id, connected_at)
+       select left(id, -4) || 'z' || n, partner_id, external_id || n, active_account_id, connected_at
+         from traders, generate_series(100, 499) n where id = :follower returning id, external_id
+     )
+     insert into follows select (jsonb_populate_record(f, jsonb_build_object('id', left(f.id, -4) || right(a.id, 4), 'trader_id', a.id,
+              'trader_external_id', a.external_id, 'status', case when a.id like '%350' then 'STOPPED' else 'ACTIVE' end))).*
+       from follows f, added a where f.leader_id = :leader`,
+    { follower: follower.traderId, leader: leader.traderId }
+  )
+  await queue.enqueue(own, 'copy.fanout', [{ orderId }])
+  await fanOut(worker, new CopyPace(systemClock))
+  await own.raw(`update follows set status = 'ACTIVE', active_since = clock_timestamp() where status = 'STOPPED'`)
+  await fanOut(worker, new CopyPace(systemClock))
+  assert.is((await own('orders').where({ copied_from: orderId })).length, 400)
+})
+
 const erasing = suite('a follower that is being erased')
 
 erasing('has the other followers wait neither for it nor for its follow', async () => {
@@ -480,7 +503,7 @@ across('has its copies count before they are bought with no less than they may c
   const { body } = await follow(follower, leader, { owner: mine })
   const { orderId } = await placeBinary(leader, theirs)
   const { orderId: id } = await copyOf(follower, { orderId }, 'OPEN', mine)
-  const range = { orderId, leaderId: leader.traderId, after: '', upTo: body.followId, limit: 1 }
+  const range = { orderId, leaderId: leader.traderId, after: '', upTo: body.followId }
   // As it was before it was bought, and in no phase that a worker takes it from.
   await db('orders').where({ id }).update({ phase: 'review', buy_price: null, broker_order_id: null, opened_at: null })
   for (const contractType of contractTypes)

@@ -47,7 +47,7 @@ async function copyPart(
   if (!leading || leading.copied_from !== null) return 0
   const leaderId = leading.trader_id
   const end = upTo ?? (await planParts(trx, queue, { orderId, leaderId }))
-  const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end, limit: PART })
+  const candidates = await takeCandidates(trx, { orderId, leaderId, after, upTo: end })
   const judged = candidates
     .filter(({ copied }) => !copied)
     .map(candidate => decideCopy(leading, candidate, { least, ttlMs: config.orderTtlMs }))
