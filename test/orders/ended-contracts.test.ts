@@ -10,6 +10,7 @@ import { rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import type { SimulatedContract } from '../../worker/simulator/engine/records.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
+import { openRelay } from '../broker/broker-relay.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { insertContracts } from '../support/ended-contracts.ts'
 import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
@@ -23,8 +24,19 @@ const simulator = await startSimulator({
   timeScale: 1000,
   limits: { pricing: READS, trading: READS }
 })
-onClose(() => simulator.close())
-const harness = await openHarness({ env: { ...brokerEnv(simulator), LEASE_MS: '1500', SWEEP_MS: '100' } })
+/** Whether every page of the list of closed contracts has others. */
+let listsOthers = false
+const relay = await openRelay(simulator, frame => {
+  if (!listsOthers || frame.profit_table === undefined) return frame
+  const { transactions } = frame.profit_table as { transactions: object[] }
+  const others = Array.from({ length: 100 }, (_, index) => ({ ...transactions[0], contract_id: 4711 + index }))
+  return { ...frame, profit_table: { count: others.length, transactions: others } }
+})
+onClose(() => {
+  relay.close()
+  return simulator.close()
+})
+const harness = await openHarness({ env: { ...brokerEnv(relay), LEASE_MS: '1500', SWEEP_MS: '100' } })
 const { db } = harness.services
 const partner = await harness.makePartner()
 await rows(db, 'update partners set broker_app_id = :appId, broker_dialect = :dialect', {
@@ -128,6 +140,19 @@ ended('are not booked where the list contradicts the order', async () => {
       )
     },
     30_000
+  )
+  await worker.stop()
+})
+
+ended('are watched one by one where the list has more others than are read', async () => {
+  listsOthers = true
+  const trader = await partner.makeTrader()
+  await makeEnded(trader, 12)
+  const worker = await startTestWorker(harness.env)
+  await until(
+    'all of them to be closed',
+    async () => (await closedOf(trader)).every(({ phase }) => phase === 'closed'),
+    60_000
   )
   await worker.stop()
 })

@@ -20,8 +20,8 @@ const SAMPLE = 2000
 const ORDERS = 5000
 // Orders taken and not yet written, beyond which no account is begun: what waits to be written has a bound.
 const ORDERS_UNDER_WAY = 10_000
-const PAGES = 20
-// Contracts that are missing in the list are watched, at most this many; the others are tried again after a pause.
+const PAGES = 10
+// Contracts that are missing in what was read of the list are watched, at most this many; the others are tried again after a pause.
 const WATCHED = 50
 const AGAIN_MS = 15_000
 const REJECTED_AGAIN_MS = 60_000
@@ -107,9 +107,10 @@ export class EndedContracts {
     const left = new Map(taken.map(order => [order.broker_order_id as string, order]))
     const writing: Promise<unknown>[] = []
     let retryMs = AGAIN_MS
-    let whole = false
+    let wasRead = false
     try {
-      whole = await this.#readClosed(left, writing)
+      await this.#readClosed(left, writing)
+      wasRead = true
     } catch (error) {
       log.info({ err: error, accountId }, 'closed contracts could not be read')
       if (error instanceof BrokerError) retryMs = error.rejected ? REJECTED_AGAIN_MS : (error.retryMs ?? AGAIN_MS)
@@ -120,7 +121,7 @@ export class EndedContracts {
     if (unwritten.length > 0) log.error({ orders: unwritten.length }, 'settlements could not be written')
     for (const { id } of taken) this.#orders.delete(id)
     const others = [...left.values()]
-    const watched = whole && !this.#stopped ? others.splice(0, WATCHED) : []
+    const watched = wasRead && !this.#stopped ? others.splice(0, WATCHED) : []
     for (const order of watched) this.#outcomes.watch(order)
     if (others.length > 0)
       this.#outcomes.handBack(
@@ -134,10 +135,10 @@ export class EndedContracts {
       this.sweep().catch((error: unknown) => log.warn({ err: error }, 'ended contracts could not be found'))
   }
 
-  /** Begins to write what the list has of `left`, and takes it out; returns whether the list was read to its end. */
-  async #readClosed(left: Map<string, EndedOrder>, writing: Promise<unknown>[]): Promise<boolean> {
+  /** Begins to write what the list has of `left`, and takes it out. */
+  async #readClosed(left: Map<string, EndedOrder>, writing: Promise<unknown>[]): Promise<void> {
     const [first] = left.values()
-    if (first === undefined) return true
+    if (first === undefined) return
     const opened = Math.min(...[...left.values()].map(order => order.opened_at.getTime()))
     const from = Math.floor(opened / 1000) - SLACK_SECONDS
     const session = await openSession(this.#services, refOf(first), { leisurely: true })
@@ -153,9 +154,8 @@ export class EndedContracts {
         left.delete(row.contractId)
         writing.push(this.#outcomes.write(order, state))
       }
-      if (isLastPage(found.length)) return true
+      if (isLastPage(found.length)) return
     }
-    return left.size === 0
   }
 }
 
