@@ -93,7 +93,8 @@ async function decide(
     ? check<Record<string, unknown>>(row.body, given === undefined ? {} : given, '/body')
     : undefined
 
-  const named = (namesTrader(row) ? body?.traderExternalId : undefined) ?? query.traderExternalId ?? params.traderExternalId
+  const named =
+    (namesTrader(row) ? body?.traderExternalId : undefined) ?? query.traderExternalId ?? params.traderExternalId
   ctx.state.trader = typeof named === 'string' ? named : actor?.traderExternalId
   if (typeof named === 'string') await limitTrader(ctx, partner, named, services)
 
