@@ -245,7 +245,8 @@ export function routes(operations: Operation[], services: ApiServices): Middlewa
     const row = fixed.get(`${ctx.method} ${ctx.path}`)
     if (row) return run(row, ctx, services)
     // Before the patterns: /v1/orders/binary must not be read as the order with the id `binary`.
-    const allowed = methods.get(ctx.path)
+    // One that is written as a pattern, /v1/orders/:id, is the order with that id.
+    const allowed = ctx.path.includes(':') ? undefined : methods.get(ctx.path)
     if (allowed && !(ctx.method === 'HEAD' && allowed.includes('GET'))) refuseMethod(allowed)
     return others(ctx, next)
   }

@@ -270,6 +270,14 @@ paths('take their own methods only, and name them: 405 before any credential', a
   }
 })
 
+paths('take their methods also where an identifier is written as the name of a parameter', async () => {
+  for (const row of operations.filter(({ params }) => params))
+    for (const path of [row.path, row.path.replaceAll(/\{(\w+)\}/g, ':$1')]) {
+      const { status } = await fetch(address + path, { method: row.method })
+      assert.is(status, 401, `${row.method} ${path}`)
+    }
+})
+
 paths('that are unknown are 404, before any credential', async () => {
   for (const path of ['/v1', '/v1/', '/v1/nothing', '/v1/me/', '/V1/me', '/v2/me', '/v1/orders/x/y', '/v1/me/%'])
     for (const method of ['GET', 'POST', 'DELETE']) {
