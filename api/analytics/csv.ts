@@ -33,8 +33,9 @@ function columnsOf(fields: ColumnSchemas): { name: string; path: string[] }[] {
   )
 }
 
+// The fields of an object that is null are null, not absent: they have their columns.
 const at = (row: unknown, path: string[]): unknown =>
-  path.reduce<unknown>((value, name) => (value as Record<string, unknown> | undefined)?.[name], row)
+  path.reduce<unknown>((value, name) => value && (value as Record<string, unknown>)[name], row)
 
 function cell(value: unknown): string {
   if (value === null || value === undefined) return ''

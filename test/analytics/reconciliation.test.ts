@@ -272,6 +272,20 @@ days('has nothing of theirs in a currency that the broker does not report', asyn
   )
 })
 
+days('has the same columns as CSV where nothing of theirs is known', async () => {
+  const alone = await harness.makePartner()
+  await bought(await alone.makeTrader(), { markup: null, currency: 'EUR' })
+  const application = { partnerId: alone.partnerId, dialect, appId: String(appId) }
+  await storeReconciliation(db, application, { day, theirs: { sums: [], contracts: null, consistent: true } })
+  const response = await fetch(`${harness.address}/v1/analytics/reconciliation?${new URLSearchParams(ofThatDay)}`, {
+    headers: { authorization: `Bearer ${alone.key}`, accept: 'text/csv' }
+  })
+  assert.equal((await response.text()).split('\r\n').slice(0, 2), [
+    'day,application,currency,ours.contracts,ours.markup,ours.markupUnknown,theirs.contracts,theirs.markup,difference,missingHere,missingThere',
+    `${day},${appId},EUR,1,0.5,0,,,,[],[]`
+  ])
+})
+
 days('has play money, other days, other applications and contracts without a markup on neither side', async () => {
   await bought(trader, { markup: 0.1 })
   await bought(trader, { markup: 0.3, at: new Date(lastReported.getTime() - DAY_MS) })
