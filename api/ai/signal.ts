@@ -50,7 +50,7 @@ export function decideSignal(given: {
     direction: 'NEUTRAL',
     confidence: 0,
     suggestion: null,
-    rationale: [reason],
+    rationale: isSynthetic(given.asset) ? [reason, NO_MEMORY] : [reason],
     indicators
   })
   if (!newest || candles.length <= MIN_CANDLES) return nothing('There are too few candles for a reading.')

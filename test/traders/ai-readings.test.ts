@@ -122,6 +122,11 @@ deciding('suggests no stake on a synthetic index, whose prices have no memory, w
     assert.is(direction, 'CALL')
     assert.is(suggestion, null, asset)
     assert.match(rationale.join(' '), 'no memory')
+    // Also where there is nothing to read: too few candles, or none from now.
+    for (const unread of [{ candles: [] }, { now: given.now + 3600 }]) {
+      const { rationale: why } = decideSignal({ ...given, asset, ...unread })
+      assert.match(why.join(' '), 'no memory', why[0])
+    }
   }
   assert.ok(decideSignal({ ...given, asset: 'frxEURUSD' }).suggestion)
 })
