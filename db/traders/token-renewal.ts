@@ -74,15 +74,16 @@ interface DueFamily {
 }
 
 /**
- * Takes up to `limit` renewals that are due, each for this worker alone for a minute. Accounts whose token ended and
+ * Takes the renewals of up to `limit` accounts that are due, each for this worker alone for a minute. Accounts whose token ended and
  * cannot be renewed become REJECTED on the way, those whose token was replaced are no longer considered. `unreadable` are
- * accounts whose refresh token cannot be opened now: it is tried again, and keeps no other from being renewed.
+ * accounts whose refresh token cannot be opened now: it is tried again, and keeps no other from being renewed. `more`: others may be
+ * due, however many accounts share the tokens of these.
  */
 export async function takeRenewals(
   db: Db,
   vault: Vault,
   limit: number
-): Promise<{ due: Renewal[]; rejected: string[]; unreadable: string[] }> {
+): Promise<{ due: Renewal[]; rejected: string[]; unreadable: string[]; more: boolean }> {
   await rows(
     db,
     'update broker_accounts set renew_at = null where renew_at <= now() and renewal_version <> token_version'
@@ -112,7 +113,7 @@ export async function takeRenewals(
       await retryRenewal(db, accounts)
     }
   }
-  return { due, rejected, unreadable }
+  return { due, rejected, unreadable, more: found.length === limit || rejected.length === limit }
 }
 
 async function rejectEnded(db: Db, limit: number): Promise<string[]> {

@@ -236,6 +236,23 @@ renewal('is renewed although what renews another one cannot be decrypted', async
   assert.ok(renewing_until === null && renew_at > new Date())
 })
 
+renewal('is renewed without a pause among many that are due, also where several accounts share each', async () => {
+  // No worker: this test takes what is due.
+  const { env, services, makePartner } = await openHarness({ env: brokerEnv(simulator, 'next') })
+  const own = await makePartner()
+  for (let count = 0; count < 8; count++) {
+    const accountId = newAccountId()
+    await exchange([accountId, `DOT${accountId.slice('VRTC'.length)}`], { seconds: 3_600, as: own })
+  }
+  await services.db.raw(`update broker_accounts set renew_at = now() - interval '1 minute' where partner_id = ?`, [
+    own.partnerId
+  ])
+  const renewals = new Renewals({ ...services, config: readConfig(env), clock: systemClock })
+  while (await renewals.round());
+  const versions = await services.db('broker_accounts').where({ partner_id: own.partnerId }).pluck('token_version')
+  assert.equal(versions, Array(16).fill(2))
+})
+
 /** Leads renewals to the simulated broker; `between` runs when it has renewed a token, before the response. */
 async function openBetween(between: () => unknown): Promise<string> {
   const server = createServer(async (request, response) => {

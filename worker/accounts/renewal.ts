@@ -35,13 +35,13 @@ export class Renewals {
     if (!config.brokerNext) return false
     await this.#saveAgain()
     if (this.#unsaved.size >= MAX_UNSAVED) return false
-    const { due, rejected, unreadable } = await takeRenewals(db, vault, AT_ONCE)
+    const { due, rejected, unreadable, more } = await takeRenewals(db, vault, AT_ONCE)
     for (const accountRowId of rejected) log.warn({ accountRowId }, 'the token of an account has expired')
     const { authUrl } = config.brokerNext
     if (unreadable.length > 0)
       log.error({ accountRowIds: unreadable }, 'the refresh tokens of accounts cannot be decrypted')
     await Promise.all(due.map(renewal => this.#renew(renewal, authUrl)))
-    return due.length === AT_ONCE
+    return more
   }
 
   /** Stores what could not be stored yet, if that is possible now. */
