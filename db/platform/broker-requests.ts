@@ -18,7 +18,7 @@ export interface BrokerRequestRow {
   error: { code: ErrorCode; message: string; extras?: ErrorExtras } | null
   reply_channel: string
   trace: string | null
-  /** The requesting partner; null where the operator or another worker requests. */
+  /** The requesting partner; null for the operator. */
   partner_id: string | null
   expires_at: Date
   /** Whether its time was over when it was read, by the database's clock. */

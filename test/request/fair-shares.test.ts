@@ -3,7 +3,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, listWaitingAccounts, takeOrders } from '../../db/orders/claiming.ts'
 import { takeUnproven } from '../../db/orders/proving.ts'
-import { type BrokerRequestRow, storeBrokerRequests } from '../../db/platform/broker-requests.ts'
+import { type BrokerRequestRow, storeBrokerRequests, storeResponse } from '../../db/platform/broker-requests.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
@@ -299,6 +299,29 @@ serving('refuses its requests to the broker beyond what may wait, and takes the 
   assert.is(await request(modest, 1), 1)
   assert.equal(await refused(modest), [])
   await end(places)
+})
+
+serving('passes its request about accounts of other workers on as a request of that partner', async () => {
+  const partner = await harness.makePartner()
+  const { services, end } = openWorker()
+  const traders = [await partner.makeTrader(), await partner.makeTrader()]
+  for (const trader of traders) await insertOrderRows(db, trader, { phase: 'open' })
+  const orderIds = await db('orders').where({ partner_id: partner.partnerId }).pluck('id')
+  const [elsewhere] = await db('orders').where({ trader_id: traders[0]?.traderId }).pluck('id')
+  await db('lease_holders').insert({ name: 'other', lease_until: future() })
+  await db('account_leases').insert({ account_id: traders[0]?.accountId, worker: 'other' })
+  const { partnerId } = partner
+  const request = { kind: 'markSome', key: partnerId, partnerId, data: { orderIds }, replyChannel: 'nobody' }
+  await db.transaction(trx => storeBrokerRequests(trx, services.queue, [{ ...request, timeoutMs: 60_000 }]))
+  const requests = new BrokerRequests(services, undefined as never)
+  await requests.take('ask')
+  const part = await until('the part of the other worker', async () => {
+    const found = await db('broker_requests').where({ kind: 'markSome' }).whereNot({ key: partnerId }).first()
+    return found as BrokerRequestRow | undefined
+  })
+  assert.equal([part.partner_id, part.data], [partnerId, { orderIds: [elsewhere] }])
+  services.bus.publish((await storeResponse(db, part.id, { marked: 1 })) as string, 'ask', part.id)
+  await end(requests)
 })
 
 claiming.after(closeAll)

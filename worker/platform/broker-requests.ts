@@ -165,17 +165,20 @@ export class BrokerRequests {
   #startParts(request: Timed, parts: RequestPart[]): void {
     if (this.#underWay.has(request.id)) return
     const { db, queue, bus, clock, worker } = this.#services
+    const { kind, partner_id: partnerId, trace } = request
+    // A part takes places of the same partner at its worker, as the whole would.
+    const of = { ...(partnerId === null ? {} : { partnerId }), ...(trace === null ? {} : { trace }) }
     const timeoutMs = Math.max(1, Math.ceil(request.overAt - clock.now()))
     const responses = [...Map.groupBy(parts, part => part.worker ?? worker)].map(([other, some], index) => {
       const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
-      if (other === worker) return this.#run({ kind: request.kind, data })
+      if (other === worker) return this.#run({ kind, data })
       const key = `${request.id} ${index}`
-      return requestFromWorkers<object>(db, { queue, bus }, { kind: request.kind, key, data, timeoutMs })
+      return requestFromWorkers<object>(db, { queue, bus }, { kind, key, data, timeoutMs, ...of })
     })
     const end = async () => {
       const ended = await Promise.allSettled(responses)
       const failure = ended.find(({ status }) => status === 'rejected') as PromiseRejectedResult | undefined
-      if (failure && request.kind !== 'markSome') await this.#refuse(request, refusalOf(failure.reason))
+      if (failure && kind !== 'markSome') await this.#refuse(request, refusalOf(failure.reason))
       else this.#notify(request, await storeResponse(db, request.id, { marked: parts.length }))
     }
     this.#track(request, end())
