@@ -174,7 +174,7 @@ export const disableTrader = switching(true, {
   path: '/v1/traders/{traderId}/disable',
   summary: 'Keep a trader from logging in',
   description:
-    'Its sessions end, sockets that tickets opened for it close, and its logins fail as with a wrong password, until it is enabled again. Orders placed with your key are not affected. Repeating it changes nothing.'
+    'Its sessions end, sockets that tickets opened for it close, and its logins fail as with a wrong password, until it is enabled again. Orders placed with your key are not affected. A subscription of its own ends with the month that is paid, unless it is enabled by then. Repeating it changes nothing.'
 })
 
 export const enableTrader = switching(false, {

@@ -98,17 +98,18 @@ async function renew(
     { id }
   )
   const bot = await lockBot(trx, botId)
-  const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean }>(
+  const [due] = await rows<SubscriptionRow & { unpaid_too_long: boolean; disabled: boolean }>(
     trx,
-    `select *, current_period_end + :grace * interval '1 day' <= :now as unpaid_too_long
+    `select *, current_period_end + :grace * interval '1 day' <= :now as unpaid_too_long,
+            exists (select from traders t where t.id = s.party_id and t.disabled_at is not null) as disabled
        from marketplace_subscriptions s
       where id = :id and status <> 'CANCELED' and current_period_end <= :now and not ${paused}
         for no key update`,
     { id, now: as.now, grace: GRACE_DAYS }
   )
   if (!due || !bot || !buyer) return 'settled by another'
-  if (due.cancel_at_period_end || bot.status === 'RETIRED') return cancel(trx, due, as.now)
-  // A party that can neither use nor cancel it does not pay for it.
+  // A party that can neither use nor cancel it does not pay for it. A disabled trader's subscription ends: nobody else can cancel it.
+  if (due.cancel_at_period_end || due.disabled || bot.status === 'RETIRED') return cancel(trx, due, as.now)
   if (buyer.locked_out) return due.unpaid_too_long ? cancel(trx, due, as.now) : markPastDue(trx, due)
 
   const period = due.periods + 1

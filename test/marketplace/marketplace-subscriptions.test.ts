@@ -5,6 +5,8 @@ import { retireBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { getCreatorEarnings } from '../../api/marketplace/earnings.ts'
 import { getMarketplaceBot, reviewBot } from '../../api/marketplace/listings.ts'
 import { cancelSubscription, listMySubscriptions, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { disableTrader, enableTrader } from '../../api/traders/credentials.ts'
+import { signUpTrader } from '../../api/traders/traders.ts'
 import { endOfPeriod } from '../../db/money/billing.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
@@ -245,6 +247,36 @@ renewing('ends no month that is paid in a suspension, however long: its rest com
   assert.equal((await states(buyer)).map(([status]: [string]) => status).sort(), ['ACTIVE', 'CANCELED'])
   assert.equal(await books(db, buyer), ['35.00', '0.00', '0.00'])
 })
+
+renewing(
+  'cancels that of a trader that is disabled, which nobody else could cancel, and keeps it where it is enabled again',
+  async () => {
+    const { creator, buyer, botId } = await market(5, '50')
+    const another = await makeBot(creator, { monthlyPriceUsd: 5 })
+    const signedUp = { email: `${botId}@example.com`, password: 'correct horse battery' }
+    const { body: trader } = await buyer.call(signUpTrader, { body: signedUp })
+    const params = { traderId: trader.traderId }
+    const as = { headers: { 'x-trader-session': trader.sessionToken } }
+    const { body } = await buyer.call(subscribeToBot, { ...of(botId), ...as })
+    await buyer.call(disableTrader, { params })
+    await buyer.call(enableTrader, { params })
+    await check(new Date(body.currentPeriodEnd))
+    assert.equal(await books(db, buyer), ['40.00', '0.00', '0.00'])
+    await buyer.call(subscribeToBot, of(another))
+    await buyer.call(disableTrader, { params })
+    await check(after(body.currentPeriodEnd, 40))
+    // Two more months of the partner's own.
+    assert.equal(await books(db, buyer), ['25.00', '0.00', '0.00'])
+    const states = await db('marketplace_subscriptions').where({ partner_id: buyer.partnerId }).orderBy('created_at')
+    assert.equal(
+      states.map(({ status, periods }) => [status, periods]),
+      [
+        ['CANCELED', 2],
+        ['ACTIVE', 3]
+      ]
+    )
+  }
+)
 
 renewing('renews a free subscription without money', async () => {
   const { buyer, botId } = await market(0, '0')
