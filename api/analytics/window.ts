@@ -21,8 +21,8 @@ interface WindowQuery {
 }
 
 /**
- * The window of a checked query, to the present of the database and past what is committed unless `to` is given: that of a process whose
- * clock is behind would leave out what has just closed. Throws VALIDATION_FAILED where its parts do not go together.
+ * The window of a checked query. Without `to` it ends at the present of the database, after all that is committed: by the clock of this
+ * process, which may be behind, what has just closed would be left out. Throws VALIDATION_FAILED where its parts do not go together.
  */
 export async function windowOf(db: Db, partnerId: string, query: WindowQuery): Promise<Window> {
   const { timezone = 'UTC', interval = 'day', accountMode = 'REAL', currency = null } = query

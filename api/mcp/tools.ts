@@ -22,7 +22,7 @@ export function toolsOf({ allowOrders }: { allowOrders: boolean }): Map<string, 
   return new Map([...reading.map(row => toolOf(row, false)), ...ordering.map(row => toolOf(row, true))])
 }
 
-// The two signals are a POST for their body's sake: they need the scope of reading.
+// The two signals of AI are a POST for their body's sake: they need the scope of reading.
 const reads = ({ method, scope }: Operation) => method === 'GET' || (scope?.endsWith(':read') ?? false)
 
 function toolOf(row: Operation, orders: boolean): [string, Tool] {

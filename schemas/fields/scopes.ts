@@ -1,4 +1,4 @@
-// Scopes limit what a key may do: an area and read or write. GET needs read, anything else write.
+// Scopes limit what a key may do: an area and read or write. GET and the two signals of AI need read, anything else write.
 
 export const areas = [
   'trading',

@@ -2,7 +2,7 @@
 // get lost, come late, and break off. What really happened is in the books.
 //
 // Of the two dialects it shows what reaches the order path: the newer one does not report whose application bought a
-// contract. How each is spoken is beneath the port, where test/broker-*.test.ts and chaos hold both.
+// contract. How each is spoken is beneath the port, where test/broker and chaos hold both.
 
 import type { Brokers } from '../../worker/broker/brokers.ts'
 import type {

@@ -39,8 +39,8 @@ const wanted = {
 } as const
 
 /**
- * Opens no connection yet. With `records`, quotas are shared with all processes that record their calls. `testBroker` is the
- * broker that workers run for test keys, used where no other is configured. Throws ConfigError when the default dialect has no
+ * Opens no connection yet. With `records`, quotas are shared with all processes that record their calls. `testBroker` is the one
+ * that workers run for test keys, used unless TEST_BROKER_URL names another. Throws ConfigError when the default dialect has no
  * broker.
  */
 export function openBrokers(

@@ -207,7 +207,7 @@ export class BrokerError extends Error {
     | 'NOT_FOUND'
   >
   readonly ran: 'no' | 'unknown'
-  /** The broker's own code, or ours for transport trouble (Disconnected, NoAnswer, NotConnected, PermitExpired, QuotaExhausted). */
+  /** The broker's own code, or ours where it sent none (such as Disconnected, NoAnswer, NotConnected, PermitExpired, QuotaExhausted). */
   readonly brokerCode: string
   readonly rejected: boolean
   /** For a rejection only. */

@@ -52,7 +52,7 @@ export class SendWindow {
     let size = this.#size
     if (queued >= MANY_QUEUED) size -= 1
     else if (full && queued < FEW_QUEUED && ms < SLOW_MS) size += 1
-    // Where as many as MANY_QUEUED wait, more than one is under way.
+    // Never below 1: only a larger window has MANY_QUEUED requests in the queue.
     this.#set(Math.min(MAX_WINDOW, size))
   }
 
