@@ -137,11 +137,11 @@ export async function findPartnerIds(
   return found.map(({ id }) => id)
 }
 
-/** How many partners have this application at the broker. */
+/** How many partners have this application at the broker; the applications of test sides are at the test broker. */
 export async function countOfApplication(db: Db, appId: string): Promise<number> {
   const [row] = await rows<{ count: number }>(
     db,
-    'select count(*) as count from partners where broker_app_id = :appId',
+    'select count(*) as count from partners where broker_app_id = :appId and test_of is null',
     {
       appId
     }

@@ -16,10 +16,11 @@ import { sequenceEvents } from '../../db/events/sequence.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { debitWallet, topUp } from '../../db/money/wallets.ts'
 import { insertKey } from '../../db/partners/keys.ts'
-import { listPartners, setLimits } from '../../db/partners/partners.ts'
+import { countOfApplication, listPartners, setLimits } from '../../db/partners/partners.ts'
 import { insertPartnerSession } from '../../db/partners/sessions.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { parseApiKey } from '../../db/platform/crypto.ts'
+import { announceHalts, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -264,6 +265,26 @@ apart('is a side for ever, and the database marks what belongs to it, too', asyn
   ]
   for (const [attempt, refusal] of attempts)
     assert.match(String(await attempt.catch((error: unknown) => error)), refusal)
+})
+
+apart('trades on while a partner is halted whose application has the number of its own', async () => {
+  const [side, other] = [await testSideOf(await harness.makePartner()), await harness.makePartner()]
+  const [testTrader, trader] = [await side.makeTrader(), await other.makeTrader()]
+  const { broker_app_id: application } = await db('partners').where({ id: side.partnerId }).first()
+  await db('partners').where({ id: other.partnerId }).update({ broker_app_id: application })
+  assert.is(await countOfApplication(db, application), 1)
+  const halt = { scope: 'application', subject: application } as const
+  await haltTrading(db, { ...halt, reason: 'the broker has closed it', actor: 'cli:test' })
+  announceHalts(services.bus)
+  const refused = await other.call(placeBinaryOrder, order(trader.traderExternalId))
+  const tested = await side.call(placeBinaryOrder, order(testTrader.traderExternalId))
+  await resumeTrading(db, halt)
+  announceHalts(services.bus)
+  assert.equal(
+    [refused.body.error, tested.body.status],
+    ['TRADING_HALTED', 'CLOSED'],
+    JSON.stringify([refused.body, tested.body])
+  )
 })
 
 apart('shows leaders of its own side alone, also with scope=global', async () => {
