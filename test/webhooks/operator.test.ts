@@ -5,6 +5,7 @@ import { createWebhook, getWebhook } from '../../api/webhooks/endpoints.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { countWebhooks } from '../../db/webhooks/counts.ts'
 import { secretContext } from '../../db/webhooks/endpoints.ts'
+import { renewSender, takeEndpoints } from '../../db/webhooks/leases.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
@@ -107,7 +108,32 @@ keys('a secret that no key opens is a state that its partner sees', async () => 
   assert.is(failing, 1)
 })
 
-keys.after(closeAll)
+const doctor = suite('operator doctor')
+
+doctor('warns of events that no worker sends, also of those of an endpoint whose worker died', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  await worker.stop()
+  const { webhookId } = await register(partner, receiver)
+  const unheld = async () => (await countWebhooks(db)).unheld
+  const before = await unheld()
+  await partner.makeTrader()
+  await sequenceAll(db)
+  // An event of this moment may be sent yet.
+  assert.is(await unheld(), before)
+  await db('events')
+    .where({ partner_id: partner.partnerId })
+    .update({ at: db.raw(`at - interval '1 minute'`) })
+  assert.is(await unheld(), before + 1)
+  await renewSender(db, 'killed', 60_000)
+  assert.is((await takeEndpoints(db, { worker: 'killed', limit: 1, endpointId: webhookId })).length, 1)
+  assert.is(await unheld(), before)
+  await db('webhook_senders').update({ lease_until: db.raw(`now() - interval '1 minute'`) })
+  assert.is(await unheld(), before + 1)
+  assert.match((await run('doctor')).stdout, /endpoints have events to be sent, and no worker holds them/)
+})
+
+doctor.after(closeAll)
 commands.run()
 forwarding.run()
 keys.run()
+doctor.run()
