@@ -83,10 +83,13 @@ function jobs(db: Db) {
     // Reset right before it is set again: another scrape must not find it empty.
     byState.reset()
     oldest.reset()
+    const ages = new Map<string, number>()
     for (const { queue, state, count, age } of states) {
       byState.set({ queue, state }, count)
-      if (state === 'created' || state === 'retry') oldest.set({ queue }, age)
+      // Jobs in both states wait.
+      if (state === 'created' || state === 'retry') ages.set(queue, Math.max(age, ages.get(queue) ?? 0))
     }
+    for (const [queue, age] of ages) oldest.set({ queue }, age)
   }
 }
 

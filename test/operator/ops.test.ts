@@ -26,6 +26,7 @@ import { tickOrder } from '../support/tick-order.ts'
 const simulator = await startSimulator({ tickMs: 10, seed: 21, limits: 'off' })
 onClose(() => simulator.close())
 const harness = await openHarness({ env: { BROKER_URL: simulator.url } })
+const { db } = harness.services
 const partner = await harness.makePartner()
 const trader = await partner.makeTrader()
 const authorization = `Bearer ${partner.key}`
@@ -120,8 +121,22 @@ metrics('show requests, orders, queues, budget and ledger, and whether the proce
   api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
   await api.line(/"msg":"metrics"/)
   await call(api.address, getMe, { headers: { authorization } })
+  // Of each queue a job that waits for its first try and one that failed before, due later: nobody takes them meanwhile.
+  const jobs = ['copy.fanout', 'copy.close', 'copy.limits', 'template.deploy', 'order.copy', 'sell'].flatMap(
+    (name, place) => [
+      { name, state: 'created', minutes: place % 2 ? 60 : 10 },
+      { name, state: 'retry', minutes: place % 2 ? 10 : 60 }
+    ]
+  )
+  await db.raw(
+    `insert into pgboss.job (name, state, created_on, start_after)
+     select name, state::pgboss.job_state, now() - minutes * interval '1 minute', now() + interval '1 day'
+       from jsonb_to_recordset(:jobs::jsonb) as j (name text, state text, minutes int)`,
+    { jobs: JSON.stringify(jobs) }
+  )
   const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
   for (const line of [
+    ...jobs.map(({ name }) => new RegExp(`service_queue_oldest_seconds\\{queue="${name}"\\} 36\\d\\d`)),
     /service_http_requests_total\{operation="getMe",status="200",code=""\} 1/,
     /service_http_request_seconds_count\{operation="getMe"\} 1/,
     /service_orders\{phase="sending"\} 0/,
