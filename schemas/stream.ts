@@ -150,7 +150,7 @@ const count = (description: string, example: number) =>
 
 export const Hello = message('hello', 'The first message of a socket.', {
   connectionId: { type: 'string', description: 'Quote it when something is wrong.', examples: ['c1f0a9d2'] },
-  heartbeatSeconds: count('A heartbeat comes at least so often: a socket that is silent for longer is broken.', 10),
+  heartbeatSeconds: count('A heartbeat comes about so often: a socket that is silent for twice as long is broken.', 10),
   limits: {
     type: 'object',
     additionalProperties: false,

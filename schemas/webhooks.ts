@@ -144,7 +144,10 @@ export const Delivery = {
   ],
   properties: {
     deliveryId,
-    eventId: { ...nullable(eventId), description: 'The event; null of an event that the log dropped before.' },
+    eventId: {
+      ...nullable(eventId),
+      description: 'The event; null of one that the log dropped before, and of a test.'
+    },
     type: { type: 'string', maxLength: 64, description: 'Type of the event.', examples: ['order.closed'] },
     attempt: { type: 'integer', minimum: 1, description: 'Which attempt of this event it is.', examples: [1] },
     status: {

@@ -199,7 +199,12 @@ export const facts = {
     examples: [4.62]
   },
   reviews: { type: 'integer', minimum: 0, description: 'How many reviews.', examples: [48] },
-  downloads: { type: 'integer', minimum: 0, description: 'Purchases and subscriptions ever made.', examples: [310] },
+  downloads: {
+    type: 'integer',
+    minimum: 0,
+    description: 'Purchases and subscriptions, less those paid back.',
+    examples: [310]
+  },
   creator: person('Who made it.'),
   publishedAt: { ...timestamp, type: ['string', 'null'], description: 'First publication; null for a draft.' }
 } as const

@@ -3766,7 +3766,7 @@ export interface components {
             };
             /** @description What it does, in a sentence or two. */
             description: string;
-            /** @description Purchases and subscriptions ever made. */
+            /** @description Purchases and subscriptions, less those paid back. */
             downloads: number;
             /** @description Price of a month in USD; 0 is free, null is not offered. */
             monthlyPriceUsd: number | null;
@@ -3895,7 +3895,7 @@ export interface components {
             demoVideoUrl: string | null;
             /** @description What it does, in a sentence or two. */
             description: string;
-            /** @description Purchases and subscriptions ever made. */
+            /** @description Purchases and subscriptions, less those paid back. */
             downloads: number;
             /** @description Everything a buyer should know. */
             longDescription: string | null;
@@ -4168,7 +4168,7 @@ export interface components {
             demoVideoUrl: string | null;
             /** @description What it does, in a sentence or two. */
             description: string;
-            /** @description Purchases and subscriptions ever made. */
+            /** @description Purchases and subscriptions, less those paid back. */
             downloads: number;
             /** @description Everything a buyer should know. */
             longDescription: string | null;
@@ -4262,7 +4262,7 @@ export interface components {
              * @enum {string|null}
              */
             error: "HTTP_STATUS" | "REDIRECT" | "GONE" | "TIMEOUT" | "CONNECTION_FAILED" | "TLS_FAILED" | "ADDRESS_NOT_ALLOWED" | "INVALID_EVENT" | "EXPIRED" | "SECRET_UNREADABLE" | null;
-            /** @description The event; null of an event that the log dropped before. */
+            /** @description The event; null of one that the log dropped before, and of a test. */
             eventId: string | null;
             /** @description Status of the response; null without one. */
             httpStatus: number | null;
