@@ -46,7 +46,14 @@ export const Forwarding = {
   properties: {
     partner,
     types,
-    forwardTo: { type: 'string', format: 'uri', maxLength: 2000, description: 'Where events are sent.' }
+    // `localhost:3000/hooks` is an address, too, of the scheme "localhost".
+    forwardTo: {
+      type: 'string',
+      format: 'uri',
+      pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/]',
+      maxLength: 2000,
+      description: 'Where events are sent.'
+    }
   }
 } as const
 export type Forwarding = FromSchema<typeof Forwarding>

@@ -66,6 +66,15 @@ forwarding("sends a partner's events from now on, signed", async () => {
   assert.is(await listening.ended, 0)
 })
 
+forwarding('refuses an address that no event can be sent to', async () => {
+  const { partnerId } = await harness.makePartner()
+  for (const url of ['localhost:3000/hooks', 'ftp://example.com/']) {
+    const { exitCode, stderr } = await run('listen', '--partner', partnerId, '--forward-to', url)
+    assert.is(exitCode, 2, stderr)
+    assert.is(stderr, 'error: --forward-to must be an address that begins with https:// or http://\n')
+  }
+})
+
 keys('seals the secrets of webhooks again, and only the new key opens them', async () => {
   const partner = await harness.makePartner()
   const { body } = await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })
