@@ -83,12 +83,20 @@ function run(schema: Schema, value: unknown, root: string, coerce: boolean): Val
   if (large.length > 0) return { details: large, violations: large.length }
   const validate = (coerce ? coercing : plain)(schema)
   if (validate(value)) return { details: [], violations: 0 }
-  const found = validate.errors ?? []
+  const found = withoutEchoes(validate.errors ?? [])
   validate.errors = null
   return {
     details: found.slice(0, MAX_DETAILS).map(error => describe(error, root)),
     violations: Math.min(MAX_VIOLATIONS, found.length)
   }
+}
+
+/** An empty text has no character that a pattern could refuse: where it must not be empty, that is its one violation. */
+function withoutEchoes(found: ErrorObject[]): ErrorObject[] {
+  const empty = new Set(
+    found.filter(({ keyword, params }) => keyword === 'minLength' && params.limit === 1).map(at => at.instancePath)
+  )
+  return empty.size === 0 ? found : found.filter(error => error.keyword !== 'pattern' || !empty.has(error.instancePath))
 }
 
 /** Violations of `schema` in `value`, at most MAX_DETAILS, empty when there are none. Fills in defaults. */

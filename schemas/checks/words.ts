@@ -57,8 +57,8 @@ export const patternWords: Readonly<Record<string, string>> = {
   '^wss?://[^/]+': 'must be an address that begins with wss:// or ws://',
   '^[^\\p{C}]+$': LINE,
   '^[a-z_][a-z0-9_]{0,62}$': 'must be the name of a role: lower-case letters, digits and underscores',
-  '^(?!0+(\\.0+)?$)\\d{1,10}(\\.\\d{1,2})?$': `${AMOUNT}, above 0`,
-  '^\\d{1,10}(\\.\\d{1,2})?$': `${AMOUNT}, 0 or more`,
+  '^(?!0+(\\.0+)?$)\\d{1,10}(\\.\\d{1,2})?$': `${AMOUNT}, above 0 and below 10000000000`,
+  '^\\d{1,10}(\\.\\d{1,2})?$': `${AMOUNT}, 0 or more and below 10000000000`,
   '^\\d{1,9}(\\.\\d{1,8})?$': 'must be an amount with eight decimals at most, 0 or more'
 }
 

@@ -122,6 +122,15 @@ finding('names the nearest one with its methods, where there is one', async () =
     assert.is(await messageOf(path), 'There is no such path. See /docs.')
 })
 
+saying('is called empty where it is, and nothing else', async () => {
+  const { body } = await place({ traderExternalId: '', asset: '' })
+  assert.is(body.violations, 2)
+  assert.equal(body.details, [
+    { path: '/body/traderExternalId', message: 'must not be empty' },
+    { path: '/body/asset', message: 'must not be empty' }
+  ])
+})
+
 saying('is a blank where a number is wanted, which would be read as 0', () => {
   const wait = { type: 'object', properties: { wait: { type: 'integer', minimum: 0 } } } as const
   for (const blank of [' ', '\t'])
