@@ -122,7 +122,7 @@ const window = {
   complete: {
     type: 'boolean',
     description:
-      'false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over.',
+      'false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over.',
     examples: [true]
   }
 } as const

@@ -213,7 +213,7 @@ export const EventsQuery = {
     after: {
       ...eventCursor,
       description:
-        'Events after this cursor; without it from the oldest that is kept; `now`: none, and the newest cursor.'
+        'Events after this cursor; without it from the oldest that is kept; `now`: none, and the newest cursor, at once.'
     },
     types: {
       type: 'string',

@@ -1284,7 +1284,7 @@ export interface paths {
         get: {
             parameters: {
                 query?: {
-                    /** @description Events after this cursor; without it from the oldest that is kept; `now`: none, and the newest cursor. */
+                    /** @description Events after this cursor; without it from the oldest that is kept; `now`: none, and the newest cursor, at once. */
                     after?: string;
                     /** @description How many events at most. */
                     limit?: number;
@@ -3626,7 +3626,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -5279,7 +5279,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6095,7 +6095,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6538,7 +6538,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
@@ -6678,7 +6678,7 @@ export interface components {
              * @description The instant that the response is of: what was committed by then is counted.
              */
             asOf: string;
-            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt. A window without `to` is over. */
+            /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
             /** @description The rows, oldest bucket first. */
             data: {
