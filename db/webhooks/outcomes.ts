@@ -34,6 +34,11 @@ export interface PendingRow {
   nextMs: number
 }
 
+/** A row of webhook_pending to be written, with the ids that it has had: one under another id was added since, and stays. */
+export interface WaitingRow extends PendingRow {
+  rows: string[]
+}
+
 export interface AttemptRow {
   endpointId: string
   partnerId: string
@@ -57,7 +62,7 @@ export interface AttemptRow {
 
 export interface Outcomes {
   progress: Progress[]
-  pending: PendingRow[]
+  pending: WaitingRow[]
   /** Rows of webhook_pending that are done, with the ids that they have had; under another id an event is to be sent again. */
   done: { endpointId: string; position: number; rows: string[] }[]
   attempts: AttemptRow[]
@@ -92,15 +97,19 @@ export async function writeOutcomes(
                 "failingMs" float8, "lastError" text, "pausedMs" float8, missed bigint)
         where e.id = g.id and e.lease = g.lease and e.worker = :worker
        returning e.id, e.version
+     ), given as materialized (
+       select * from jsonb_to_recordset(:pending::jsonb) as p ("endpointId" text, "partnerId" text, position bigint, day int, "eventId" uuid,
+                type text, subject text, "deliveryId" uuid, attempts int, replay boolean, "nextMs" float8, rows uuid[])
      ), put as (
        insert into webhook_pending as w (endpoint_id, partner_id, position, day, event_id, type, subject, delivery_id, attempts, replay, next_at)
        select p."endpointId", p."partnerId", p.position, ${DAY_ZERO} + p.day, p."eventId", p.type, p.subject, p."deliveryId", p.attempts,
               p.replay, ${inMs('p."nextMs"')}
-         from jsonb_to_recordset(:pending::jsonb) as p ("endpointId" text, "partnerId" text, position bigint, day int, "eventId" uuid,
-                type text, subject text, "deliveryId" uuid, attempts int, replay boolean, "nextMs" float8)
-         join held on held.id = p."endpointId"
+         from given p join held on held.id = p."endpointId"
        on conflict (endpoint_id, position) do update
          set attempts = excluded.attempts, next_at = excluded.next_at, delivery_id = excluded.delivery_id, replay = excluded.replay
+         -- A retry that was requested during the attempt stays: its worker reads it after this.
+         where not w.replay
+            or exists (select from given g where g."endpointId" = w.endpoint_id and g.position = w.position and w.delivery_id = any(g.rows))
      ), gone as (
        delete from webhook_pending w
         using jsonb_to_recordset(:done::jsonb) as d ("endpointId" text, position bigint, rows uuid[]) join held on held.id = d."endpointId"

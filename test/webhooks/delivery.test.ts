@@ -208,6 +208,36 @@ sending('of one event again is requested by its attempt', async () => {
   assert.equal([listed[0].deliveryId, listed[0].replay], [body.deliveryId, true])
 })
 
+sending('of an event again is made at once where it was requested during an attempt that then failed', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  receiver.respond = (_received, response) => response.writeHead(503).end()
+  await partner.makeTrader()
+  const [first] = await until('the first attempt', async () => {
+    const data = await deliveriesOf(partner, webhookId, { status: 'RETRYING' })
+    return data.length > 0 && data
+  })
+  const retry = () => partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId: first.deliveryId } })
+  let refuse: (() => void) | undefined
+  receiver.respond = (_received, response) => {
+    refuse = () => response.writeHead(503).end()
+  }
+  await retry()
+  await until('the second attempt at the endpoint', () => refuse, WAIT_MS)
+  const { body } = await retry()
+  receiver.respond = (_received, response) => response.writeHead(204).end()
+  refuse?.()
+  const [delivered] = await until(
+    'the third attempt',
+    async () => {
+      const data = await deliveriesOf(partner, webhookId, { status: 'DELIVERED' })
+      return data.length > 0 && data
+    },
+    WAIT_MS
+  )
+  assert.equal([delivered.deliveryId, delivered.attempt, delivered.replay], [body.deliveryId, 3, true])
+})
+
 sending('goes on after an event was tried again before its first failure could be written', async () => {
   const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
   const { webhookId } = await register(partner, receiver)

@@ -1,12 +1,12 @@
 // What has changed of an endpoint and its events since it was written last, until it is written.
 import { newDeliveryId } from '../../db/webhooks/deliveries.ts'
-import type { AttemptRow, PendingRow } from '../../db/webhooks/outcomes.ts'
+import type { AttemptRow, WaitingRow } from '../../db/webhooks/outcomes.ts'
 import type { Item } from './items.ts'
 import type { DeliveryResponse } from './request.ts'
 
 /** What has changed since it was written last. */
 export interface Changes {
-  pending: PendingRow[]
+  pending: WaitingRow[]
   /** Rows that are over, by position and the ids that they have had. */
   done: { position: number; rows: string[] }[]
   attempts: AttemptRow[]
@@ -97,7 +97,8 @@ export class UnwrittenChanges {
       deliveryId,
       attempts,
       replay,
-      nextMs: Math.max(0, item.dueAt - now)
+      nextMs: Math.max(0, item.dueAt - now),
+      rows: [...item.rows]
     })
   }
 
