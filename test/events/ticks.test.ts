@@ -313,6 +313,26 @@ arriving('who changes assets gets it once, whether the asset stays wanted or not
   await wanted()
 })
 
+arriving('of more ticks than wait for their turn the newest of each asset remain', async () => {
+  const { first, join } = await openBoard()
+  const { epochs, member } = join('R_50')
+  await wanted('R_100', 'R_50')
+  const last = 10_000
+  let arrivals = 0
+  // All of them arrive while this process is held up at the first.
+  const unhear = await bus.listen(tickChannelOf(dialect), () => {
+    arrivals += 1
+    if (arrivals === 1) Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 300)
+  })
+  onClose(async () => unhear())
+  for (const epoch of [841, 842]) forward('R_50', epoch, '1.5')
+  for (let epoch = 5000; epoch <= last; epoch++) forward('R_100', epoch, '1.5')
+  await until('the last', () => first.epochs.includes(last))
+  for (const each of [first.member, member]) each.end()
+  assert.is(epochs.at(-1), 842)
+  await wanted()
+})
+
 const tickets = suite('a ticket for ticks')
 
 tickets('needs the scope of each channel, and names the assets it is for', async () => {

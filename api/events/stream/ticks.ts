@@ -307,7 +307,7 @@ const keyOf = (assets: ReadonlySet<string>): string => [...assets].sort().join('
 
 /** The newest of each asset, in their order. */
 function conflated(ticks: readonly ForwardedTick[]): ForwardedTick[] {
-  return [...new Map(ticks.toReversed().map(tick => [tick.asset, tick])).values()].toReversed()
+  return [...new Map(ticks.map(tick => [tick.asset, tick])).values()].sort((a, b) => a.serial - b.serial)
 }
 
 function count(counts: Map<string, number>, name: string, step: number): void {
