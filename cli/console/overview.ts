@@ -9,7 +9,7 @@ import {
 } from '../../db/platform/console.ts'
 import { type Halt, listHalts } from '../../db/platform/halts.ts'
 import { type QueueDepth, readQueueDepths } from '../../db/platform/queue-depths.ts'
-import { age, cut, fit, sparkline, type Tone, tones, usd, wrap } from './text.ts'
+import { age, cut, fit, sparkline, type Tone, tones, usd, widthOf, wrap } from './text.ts'
 import type { View } from './view.ts'
 
 interface Overview {
@@ -153,7 +153,7 @@ function placingTexts(halts: Halt[], width: number): string[] {
   const more = others.length > 0 ? [`and ${others.length} more: operator trading status`] : []
   const reason = [first.reason, ...more].join(', ')
   const whole = `HALTED for ${first.subject === null ? 'everybody' : `${first.scope} ${first.subject}`}: ${reason}`
-  if (whole.length <= width || first.subject === null) return wrap(whole, width, REASON_LINES)
+  if (widthOf(whole) <= width || first.subject === null) return wrap(whole, width, REASON_LINES)
   return [`HALTED for ${first.scope}`, first.subject, ...wrap(reason, width, REASON_LINES)]
 }
 

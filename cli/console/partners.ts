@@ -12,7 +12,7 @@ import { check } from '../../schemas/checks/validator.ts'
 import { SuspendPartner } from '../../schemas/partners.ts'
 import { resume, suspend } from '../partners/partners.ts'
 import { drawOrderHistory, type OrderWithAudit, orderColumns, readOrderWithAudit } from './order.ts'
-import { type Column, clean, columns, cut, instant, toneOf, tones, usd } from './text.ts'
+import { type Column, clean, columns, cut, instant, toneOf, tones, usd, widthOf } from './text.ts'
 import { type KeyAction, listing, MARK, open, searching, type View, type ViewLine } from './view.ts'
 
 const LISTED = 200
@@ -112,7 +112,7 @@ export const partners: View<PartnersData> = {
 
 /** Its name and its whole id, on two lines where one is too narrow. */
 function titled({ name, partnerId }: PartnerLine, width: number): string[] {
-  if (`${clean(name)}  ${partnerId}`.length > width) return [tones.title(cut(name, width)), tones.quiet(partnerId)]
+  if (widthOf(`${clean(name)}  ${partnerId}`) > width) return [tones.title(cut(name, width)), tones.quiet(partnerId)]
   return [tones.title(cut(name, width)) + tones.quiet(`  ${partnerId}`)]
 }
 

@@ -26,18 +26,21 @@ function graphemesOf(text: string): Intl.Segments {
 const WIDE =
   /^(?:\p{Emoji_Presentation}|[\u1100-\u115f\u2e80-\ua4cf\uac00-\ud7a3\uf900-\ufaff\ufe30-\ufe6f\uff00-\uff60\uffe0-\uffe6])|\ufe0f/u
 
-function widthOf(text: string): number {
+const widthOfGrapheme = (segment: string): number => (WIDE.test(segment) ? 2 : 1)
+
+/** How many columns a text takes. */
+export function widthOf(text: string): number {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: what is plain is counted at once
   if (/^[\u0000-\u00ff…–·▁-█]*$/.test(text)) return text.length
   let width = 0
-  for (const { segment } of graphemesOf(text)) width += WIDE.test(segment) ? 2 : 1
+  for (const { segment } of graphemesOf(text)) width += widthOfGrapheme(segment)
   return width
 }
 
 /** The text without anything that moves a cursor or turns the direction of writing. */
 export function clean(text: string): string {
   // biome-ignore lint/suspicious/noControlCharactersInRegex: the expression removes them
-  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, '�')
+  return text.replaceAll(/[\u0000-\u001f\u007f-\u009f\u061c\u200b-\u200f\u2028-\u202e\u2060-\u2069\ufeff]/g, '�')
 }
 
 /** At most `width` columns of the text, ending in … where something is left out. */
@@ -48,7 +51,7 @@ export function cut(text: string, width: number): string {
   let kept = ''
   let used = 0
   for (const { segment } of graphemesOf(whole)) {
-    const wide = WIDE.test(segment) ? 2 : 1
+    const wide = widthOfGrapheme(segment)
     if (used + wide > width - 1) break
     kept += segment
     used += wide
@@ -63,14 +66,26 @@ export function fit(text: string, width: number, right = false): string {
   return right ? gap + shown : shown + gap
 }
 
-/** The text in lines of at most `width`, broken between words where there are any, at most `most` lines. */
+/** How much of a text, from its start, takes at most so many columns: at least one character. In UTF-16 units. */
+function lengthWithin(text: string, width: number): number {
+  let length = 0
+  let used = 0
+  for (const { segment } of graphemesOf(text)) {
+    used += widthOfGrapheme(segment)
+    if (used > width && length > 0) break
+    length += segment.length
+  }
+  return length
+}
+
+/** The text in lines of at most `width` columns, broken between words where there are any, at most `most` lines. */
 export function wrap(text: string, width: number, most: number): string[] {
   const lines: string[] = []
   let rest = clean(text)
   while (widthOf(rest) > width && lines.length < most - 1) {
-    const room = rest.slice(0, width + 1)
-    const space = room.lastIndexOf(' ')
-    const end = space > width / 2 ? space : width
+    const room = lengthWithin(rest, width)
+    const space = rest.slice(0, room + 1).lastIndexOf(' ')
+    const end = space > room / 2 ? space : room
     lines.push(rest.slice(0, end))
     rest = rest.slice(end).trimStart()
   }

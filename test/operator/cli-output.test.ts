@@ -2,6 +2,7 @@
 import { mkdirSync, readFileSync } from 'node:fs'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { clean, widthOf, wrap } from '../../cli/console/text.ts'
 import { print } from '../../cli/terminal/output.ts'
 import { endingOf } from '../../cli/terminal/refusals.ts'
 
@@ -31,6 +32,17 @@ output('prints no control of terminals or of the direction of writing, in a tabl
     const text = printed(false, record)
     for (const character of steering) assert.not.ok(text.includes(character), JSON.stringify([record, character]))
   }
+})
+
+output('of the console shows no such control, and breaks what it confirms by the columns that it takes', () => {
+  assert.is(clean(name), `Acme${steering.map(() => '�').join('x')}`)
+  const question = `Suspend ${'株式会社'.repeat(12)} 🏦🏦🏦, which has 12.00 USD? [y/n]`
+  const lines = wrap(question, 40, 4)
+  assert.equal(
+    lines.map(line => widthOf(line) <= 40),
+    lines.map(() => true)
+  )
+  assert.is(lines.join('').replaceAll(' ', ''), question.replaceAll(' ', ''))
 })
 
 output('gives each field of an inner object, and of the objects of a list, a line of its own', () => {
