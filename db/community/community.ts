@@ -105,7 +105,7 @@ export async function insertMessage(db: Db, party: Party, content: string): Prom
        )
        select ${messageColumns}
          from made m left join community_profiles p on p.party_id = m.party_id`,
-      { id: newId('message'), partnerId: party.partnerId, partyId: party.partyId, content, kept: KEPT }
+      { id: newId('message'), partnerId: party.partnerId, partyId: party.partyId, content, kept: KEPT - 1 }
     )
     return row as MessageRecord
   })

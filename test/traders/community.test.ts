@@ -14,6 +14,7 @@ import {
   postMessage,
   updateCommunityProfile
 } from '../../api/community/community.ts'
+import { insertMessage } from '../../db/community/community.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { newToken } from '../../db/platform/crypto.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
@@ -155,6 +156,22 @@ messages('are listed up to the newest 100', async () => {
   for (let i = 0; i < 103; i++) await partner.call(postMessage, { body: { content: `message ${i}` } })
   const { data } = (await partner.call(listMessages)).body
   assert.equal([data.length, data[0].content, data[99].content], [100, 'message 102', 'message 3'])
+})
+
+messages('are kept up to the newest 1000', async () => {
+  const { partnerId } = await harness.makePartner()
+  const party = { partnerId, partyId: partnerId }
+  await db.raw(
+    `insert into community_messages (id, partner_id, party_id, content, created_at)
+     select 'msg_' || gen_random_uuid(), :partnerId, :partnerId, 'x', now() - n * interval '1 minute' from generate_series(1, 1003) n`,
+    { partnerId }
+  )
+  const { messageId } = await insertMessage(db, party, 'the newest')
+  const kept = await db('community_messages')
+    .where({ partner_id: partnerId })
+    .orderBy('created_at', 'desc')
+    .select('id')
+  assert.equal([kept.length, kept[0].id], [1000, messageId])
 })
 
 messages('are deleted by their author and by the partner, by nobody else', async () => {
