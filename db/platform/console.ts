@@ -296,7 +296,7 @@ export interface EarningLine {
   days: string[]
 }
 
-/** Earnings of the last `days` days as far as they are added up, the largest markup first, at most `limit`. */
+/** Earnings of the last `days` days as far as they are added up, without those of test sides, the largest markup first, at most `limit`. */
 export async function listEarningLines(
   db: Db,
   { mode, days, limit }: { mode: AccountMode | 'ALL'; days: number; limit: number }
@@ -315,6 +315,7 @@ export async function listEarningLines(
            union all
            select (quarter at time zone 'UTC')::date, currency, contracts, stake, markup from analytics_quarters
             where partner_id = p.id and grouping_by = '' and account_mode = :mode and quarter >= greatest(whole, today - :days::int + 1)::timestamp at time zone 'UTC') d
+        where p.test_of is null
      ), sums as (
        select id, name, currency, day, sum(contracts) as contracts, sum(stake) as stake, sum(markup) as markup from parts group by 1, 2, 3, 4
      )

@@ -32,8 +32,10 @@ import { closeAll, onClose, openHarness, type TestTrader } from '../support/harn
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { hasTerminal, openTerminal } from '../support/terminal.ts'
+import { makeTestSide } from '../support/test-side.ts'
 
-const { services, env, makePartner } = await openHarness()
+const harness = await openHarness()
+const { services, env, makePartner } = harness
 const { db } = services
 const actor = `cli:${userInfo().username} (tester)`
 
@@ -214,7 +216,10 @@ reading('sums the ledger and lists the emptiest wallets first', async () => {
 // The last of these: its orders are in no list above.
 reading('lists what partners earned in 30 days, by currency, with a sum for each day', async () => {
   const earned = await acme.makeTrader({ externalId: 'customer-19' })
-  await insertOrderRows(db, earned, { at: new Date(Date.now() - 3 * 86_400_000), count: 5 })
+  // What a test side made is play money, and is not among them.
+  const tester = await (await makeTestSide(harness, acme)).makeTrader()
+  for (const trader of [earned, tester])
+    await insertOrderRows(db, trader, { at: new Date(Date.now() - 3 * 86_400_000), count: 5 })
   await db('orders').where({ trader_id: earned.traderId }).update({ markup: '0.5' })
   await db.raw(
     `update analytics_until set until = date_bin('1 day', now() - interval '4 days', timestamptz '2000-01-01 00:00+00')`
