@@ -33,7 +33,7 @@ export interface SeenMarkets {
 export interface ProcessReport {
   /** For a worker: what it reaches of the broker, by dialect. */
   broker?: BrokerReach[]
-  /** Assets that a worker last saw open and closed, and how long ago, one entry for each dialect. */
+  /** Assets that a worker last saw open and closed, and how long ago, one entry for each dialect but that of test keys. */
   markets?: SeenMarkets[]
 }
 

@@ -66,8 +66,11 @@ async function readQueue(db: Db): Promise<Status['queue']> {
   return { state: oldest > LATE_SECONDS ? 'DEGRADED' : 'OK', waiting, oldestSeconds: waiting === 0 ? null : oldest }
 }
 
+/** Without the test broker: orders of test keys say nothing of those of others. */
 function brokerOf(processes: RunningProcess[]): Status['broker'] {
-  const words = processes.map(({ report }) => (report?.broker ?? []).map(({ state }) => state))
+  const words = processes.map(({ report }) =>
+    (report?.broker ?? []).flatMap(({ dialect, state }) => (dialect === 'test' ? [] : state))
+  )
   const unreachedBy = words.filter(states => states.includes('UNREACHABLE')).length
   const reachedBy = words.filter(states => states.includes('REACHED') && !states.includes('UNREACHABLE')).length
   const state = unreachedBy === 0 ? 'OK' : reachedBy === 0 ? 'DOWN' : 'DEGRADED'
@@ -91,9 +94,9 @@ async function readLatency(db: Db): Promise<Status['latency']> {
             round(percentile_cont(0.5) within group (order by ms)::numeric, 1)::float8 as "p50Ms",
             round(percentile_cont(0.99) within group (order by ms)::numeric, 1)::float8 as "p99Ms"
        from (select greatest(0, extract(epoch from answered_at - created_at)::float8 * 1000) as ms
-               from (select answered_at, created_at, attempt, broker_order_id from orders where id >= :since
+               from (select answered_at, created_at, attempt, broker_order_id, dialect from orders where id >= :since
                       order by id desc limit ${COUNTED_ORDERS}) recent
-              where answered_at is not null and broker_order_id is not null and attempt = ${SENT_ONCE}
+              where answered_at is not null and broker_order_id is not null and attempt = ${SENT_ONCE} and dialect <> 'test'
                 and created_at >= clock_timestamp() - ${MINUTES} * interval '1 minute') bought`,
     { since: orderIdAt(Date.now() - MINUTES * 60_000) }
   )

@@ -12,6 +12,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { makeTestSide } from '../support/test-side.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
 const harness = await openHarness()
@@ -59,6 +60,12 @@ status('shows what the workers reach, what is open, and whether placing is halte
   assert.is((await readStatus(db)).state, 'DOWN')
   await ends[1]?.()
 
+  // The test broker is no part of the service: placing an order does not need it.
+  const tests = await worker({ broker: [REACHED, { ...LOST, dialect: 'test' }] })
+  found = await readStatus(db)
+  assert.equal([found.state, found.broker], ['OK', { state: 'OK', reachedBy: 1, unreachedBy: 0 }])
+  await tests()
+
   const end = await worker({ broker: [REACHED] })
   const all = { scope: 'all', subject: null } as const
   await haltTrading(db, { ...all, reason: 'a reason for operators', actor: 'test' })
@@ -72,8 +79,21 @@ status('shows what the workers reach, what is open, and whether placing is halte
 status('shows how long the orders of the last minutes took from their request to the purchase', async () => {
   const simulator = await startSimulator({ tickMs: 10, seed: 25, limits: 'off' })
   onClose(() => simulator.close())
-  await startTestWorker({ ...harness.env, ...brokerEnv(simulator), SWEEP_MS: '200' })
+  const { services } = await startTestWorker({
+    ...harness.env,
+    ...brokerEnv(simulator),
+    TEST_BROKER_URL: simulator.url,
+    SWEEP_MS: '200'
+  })
   const partner = await harness.makePartner()
+  // Orders and markets of the test broker are not among those of the service.
+  const side = await makeTestSide(harness, partner)
+  const tester = await side.makeTrader()
+  const tested = tickOrder(tester.traderExternalId, { durationUnit: 'h' })
+  assert.is((await side.call(placeBinaryOrder, { body: tested })).status, 200)
+  assert.is((await readStatus(db)).latency.orders, 0)
+  await services.brokers.of('test').market('1000').symbols()
+  assert.equal(services.brokers.seenMarkets(), [])
   const { traderExternalId } = await partner.makeTrader()
   const body = tickOrder(traderExternalId, { durationUnit: 'h' })
   assert.is((await partner.call(placeBinaryOrder, { body })).status, 200)

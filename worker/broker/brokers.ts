@@ -26,7 +26,7 @@ export interface Brokers {
   unreachable(): Unreachable[]
   /** What this process knows of the broker, in each dialect that an address was given for. */
   reach(): BrokerReach[]
-  /** The state of the markets in each dialect's last list of symbols. */
+  /** The state of the markets in each dialect's last list of symbols, the test broker's aside. */
   seenMarkets(): SeenMarkets[]
   /** Fraction of the call budget left, by dialect and class. */
   budget(): Record<string, number>
@@ -90,8 +90,8 @@ export function openBrokers(
     unreachable: () => [...open].flatMap(([dialect, broker]) => (dialect === 'test' ? [] : broker.unreachable())),
     reach: () => Object.keys(create).flatMap(dialect => (create[dialect] ? reachOf(dialect, open.get(dialect)) : [])),
     seenMarkets: () =>
-      [...open.values()].flatMap(broker => {
-        const seen = broker.lastSymbols()
+      [...open].flatMap(([dialect, broker]) => {
+        const seen = dialect === 'test' ? null : broker.lastSymbols()
         if (!seen) return []
         const isOpen = seen.symbols.filter(({ open, suspended }) => open && !suspended).length
         return [{ open: isOpen, closed: seen.symbols.length - isOpen, seconds: secondsSince(seen.at) }]
