@@ -157,7 +157,7 @@ export async function listPartnerSessions(db: Db, partnerId: string): Promise<Se
     .limit(1000)
 }
 
-/** Deletes sessions that ended an hour ago or earlier. Returns how many. */
+/** Deletes sessions that expired an hour ago or earlier, those that were ended before among them. Returns how many. */
 export async function deleteOldSessions(db: Db): Promise<number> {
   let total = 0
   // In small bites, and not for ever: what is left waits for the next run.

@@ -50,11 +50,6 @@ export const bounds = {
     records: 2_000_000,
     sql: counting('trade_records', 'partner_id = :owner')
   },
-  messages: {
-    what: 'messages of a community',
-    records: 500_000,
-    sql: counting('community_messages', 'partner_id = :owner')
-  },
   creatorBots: {
     what: 'marketplace bots of a partner and its traders',
     records: 1000,

@@ -181,14 +181,14 @@ keeping(
   async () => {
     const { partnerId } = await harness.makePartner()
     // The smallest that is not counted each time: a hundredth of it may pass.
-    const held = lowered('messages', 5001)
-    await requireRoom(db, 'messages', partnerId)
+    const held = lowered('traders', 5001)
+    await requireRoom(db, 'traders', partnerId)
     await db.raw(
-      `insert into community_messages (id, partner_id, party_id, content)
-     select 'msg_' || lpad(n::text, 25, '0') || 'c', ?, ?, 'x' from generate_series(1, ?) n`,
-      [partnerId, partnerId, bounds.messages.records]
+      `insert into traders (id, partner_id, external_id)
+       select 'trd_' || lpad(n::text, 25, '0') || 'c', ?, n::text from generate_series(1, ?) n`,
+      [partnerId, bounds.traders.records]
     )
-    assert.is(await roomFor('messages', partnerId, { tries: 60 }), 51)
+    assert.is(await roomFor('traders', partnerId, { tries: 60 }), 51)
     held.restore()
     // The same of bytes.
     const heldBytes = lowered('idempotencyKeys', 5001, 100_000)
@@ -227,16 +227,16 @@ keeping('is bounded in bytes of the responses under Idempotency-Keys, however sh
 keeping('is refused for a while by the latest count where that reached a large limit', async () => {
   const { partnerId } = await harness.makePartner()
   // The smallest that is not counted each time.
-  const held = lowered('messages', 5001)
+  const held = lowered('traders', 5001)
   await db.raw(
-    `insert into community_messages (id, partner_id, party_id, content)
-     select 'msg_' || lpad(n::text, 26, '0'), ?, ?, 'x' from generate_series(1, ?) n`,
-    [partnerId, partnerId, bounds.messages.records]
+    `insert into traders (id, partner_id, external_id)
+     select 'trd_' || lpad(n::text, 26, '0'), ?, n::text from generate_series(1, ?) n`,
+    [partnerId, bounds.traders.records]
   )
   for (let again = 0; again < 2; again++) {
-    const refusal = await requireRoom(db, 'messages', partnerId).catch((error: unknown) => error)
+    const refusal = await requireRoom(db, 'traders', partnerId).catch((error: unknown) => error)
     assert.is((refusal as { code?: string })?.code, 'LIMIT_REACHED')
-    await db('community_messages').where({ partner_id: partnerId }).delete()
+    await db('traders').where({ partner_id: partnerId }).delete()
   }
   held.restore()
 })
@@ -286,7 +286,6 @@ keeping('is bounded in every kind, wherever a record of it is made', async () =>
     ['follows', followLeader, { body: { traderExternalId: trader.traderExternalId, leaderId } }],
     ['partnerFollows', followLeader, { body: { traderExternalId: trader.traderExternalId, leaderId } }],
     ['trades', collectTrade, { body: record }],
-    ['messages', postMessage, { body: { content: 'x' } }],
     ['creatorBots', createCreatorBot, { body: draft }],
     ['purchases', purchaseBot, { params }],
     ['subscriptions', subscribeToBot, { params }],

@@ -159,19 +159,19 @@ messages('are listed up to the newest 100', async () => {
 })
 
 messages('are kept up to the newest 1000', async () => {
-  const { partnerId } = await harness.makePartner()
-  const party = { partnerId, partyId: partnerId }
+  const partner = await harness.makePartner()
   await db.raw(
     `insert into community_messages (id, partner_id, party_id, content, created_at)
-     select 'msg_' || gen_random_uuid(), :partnerId, :partnerId, 'x', now() - n * interval '1 minute' from generate_series(1, 1003) n`,
-    { partnerId }
+     select 'msg_' || lpad(n::text, 26, '0'), :partnerId, :partnerId, n::text, now() - interval '1 hour' + n * interval '1 second'
+       from generate_series(1, 1020) n`,
+    { partnerId: partner.partnerId }
   )
-  const { messageId } = await insertMessage(db, party, 'the newest')
+  await partner.call(postMessage, { body: { content: 'newest' } })
   const kept = await db('community_messages')
-    .where({ partner_id: partnerId })
-    .orderBy('created_at', 'desc')
-    .select('id')
-  assert.equal([kept.length, kept[0].id], [1000, messageId])
+    .where({ partner_id: partner.partnerId })
+    .orderBy('created_at')
+    .select('content')
+  assert.equal([kept.length, kept[0].content, kept.at(-1).content], [1000, '22', 'newest'])
 })
 
 messages('are deleted by their author and by the partner, by nobody else', async () => {
