@@ -149,7 +149,13 @@ export const Delivery = {
       description: 'The event; null of one that the log dropped before, and of a test.'
     },
     type: { type: 'string', maxLength: 64, description: 'Type of the event.', examples: ['order.closed'] },
-    attempt: { type: 'integer', minimum: 1, description: 'Which attempt of this event it is.', examples: [1] },
+    attempt: {
+      type: 'integer',
+      minimum: 1,
+      description:
+        'Which attempt of this event it is; a retry of one that does not wait any more, or a replay, counts from 1 again.',
+      examples: [1]
+    },
     status: {
       type: 'string',
       enum: ['PENDING', 'DELIVERED', 'RETRYING', 'FAILED'],

@@ -205,7 +205,7 @@ sending('of one event again is requested by its attempt', async () => {
     const data = await deliveriesOf(partner, webhookId, { status: 'DELIVERED' })
     return data.length === 2 && data
   })
-  assert.equal([listed[0].deliveryId, listed[0].replay], [body.deliveryId, true])
+  assert.equal([listed[0].deliveryId, listed[0].attempt, listed[0].replay], [body.deliveryId, 1, true])
 })
 
 sending('of an event again is made at once where it was requested during an attempt that then failed', async () => {

@@ -4253,7 +4253,7 @@ export interface components {
              * @description When it was sent; of a PENDING one, since when it waits.
              */
             at: string;
-            /** @description Which attempt of this event it is. */
+            /** @description Which attempt of this event it is; a retry of one that does not wait any more, or a replay, counts from 1 again. */
             attempt: number;
             /** @description Identifier of the attempt. */
             deliveryId: string;
