@@ -93,8 +93,8 @@ export async function takeEndpoints(
 }
 
 /**
- * Gives endpoints back that have nothing to do, or whose partner is not in good standing; the next waiting item sets
- * when they are due.
+ * Gives endpoints back that have nothing to do, that this worker cannot send to, or whose partner is not in good standing; the next
+ * waiting item and the pause set when they are due.
  */
 export async function releaseEndpoints(
   db: Db,
@@ -106,8 +106,8 @@ export async function releaseEndpoints(
     db,
     `update webhook_endpoints e
         set worker = null, lease = e.lease + 1,
-            next_at = case when exists (select 1 from webhook_replays r where r.endpoint_id = e.id) then now()
-                           when cardinality(e.gaps) > 0 then now()
+            next_at = case when cardinality(e.gaps) > 0 or exists (select 1 from webhook_replays r where r.endpoint_id = e.id)
+                           then greatest(now(), e.paused_until)
                            else greatest((select min(w.next_at) from webhook_pending w where w.endpoint_id = e.id), e.paused_until) end
        from jsonb_to_recordset(:leases::jsonb) as g (id text, lease int)
       where e.id = g.id and e.lease = g.lease and e.worker = :worker`,

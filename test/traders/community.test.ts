@@ -14,7 +14,6 @@ import {
   postMessage,
   updateCommunityProfile
 } from '../../api/community/community.ts'
-import { insertMessage } from '../../db/community/community.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { newToken } from '../../db/platform/crypto.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'

@@ -9,7 +9,7 @@ import { renewSender, takeEndpoints } from '../../db/webhooks/leases.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
-import { startProcess, startTestWorker } from '../support/processes.ts'
+import { startProcess, startTestWorker, startWorker } from '../support/processes.ts'
 import { openReceiver } from './receiver.ts'
 import { openWorld } from './world.ts'
 
@@ -115,6 +115,28 @@ keys('a secret that no key opens is a state that its partner sees', async () => 
   assert.is(receiver.book.length, 0)
   const { failing } = await countWebhooks(worker.services.db)
   assert.is(failing, 1)
+})
+
+keys('a secret that one worker cannot open is left to another one, which can', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId, secret } = await register(partner, receiver)
+  const newKey = `t2:${Buffer.alloc(32, 9).toString('base64')}`
+  const { keyId, sealed } = openVault(newKey).seal(secret, secretContext(webhookId))
+  const row = () => db('webhook_endpoints').where({ id: webhookId })
+  await row().update({ secret_key_id: keyId, secret_sealed: sealed })
+  await partner.makeTrader()
+  await until('the failure', async () => (await row().first()).last_error === 'SECRET_UNREADABLE', WAIT_MS)
+  await startWorker({ ...harness.env, TOKEN_KEYS: `${TOKEN_KEYS},${newKey}` })
+  await until(
+    'the delivery',
+    async () => {
+      // Both workers may take it now; whoever cannot open it pauses it again.
+      await row().where({ worker: null }).update({ paused_until: null, next_at: new Date() })
+      return receiver.book.length === 1
+    },
+    WAIT_MS
+  )
+  assert.ok(receiver.book[0]?.verified)
 })
 
 const doctor = suite('operator doctor')

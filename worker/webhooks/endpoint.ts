@@ -96,6 +96,11 @@ export class Endpoint {
     )
   }
 
+  /** This worker cannot send to it. */
+  get blocked(): boolean {
+    return this.#blocked
+  }
+
   get waiting(): number {
     return this.#items.waiting.size
   }

@@ -1,4 +1,4 @@
-// Which endpoints a worker holds: renewed with its lease, given back where they are idle, left or not known here.
+// Which endpoints a worker holds: renewed with its lease, given back where they are idle, blocked, left or not known here.
 import { listHeld, releaseEndpoints, renewSender } from '../../db/webhooks/leases.ts'
 import type { WorkerServices } from '../services.ts'
 import type { Sender } from './sender.ts'
@@ -35,7 +35,7 @@ export async function renewHeld(
     await writing.writeEven()
     const since = clock.now() - IDLE_MS
     const idle = sender.endpoints.filter(
-      endpoint => endpoint.idle && endpoint.waiting === 0 && endpoint.activeAt < since
+      endpoint => endpoint.blocked || (endpoint.idle && endpoint.waiting === 0 && endpoint.activeAt < since)
     )
     const given = [...unknown, ...left, ...idle]
     for (const { id } of given) {
