@@ -199,12 +199,15 @@ function lineOf(partnerId: string, event: EventRecord, json: boolean): string {
   return cleaned(`${event.createdAt} ${partnerId} #${event.position} ${event.type}${trader} ${aboutOf(event)}`)
 }
 
+// In an event that cannot be shown the record is its subject.
+const IDENTIFYING =
+  'orderId accountId followId payoutId purchaseId subscriptionId keyId deploymentId webhookId subject'.split(' ')
+
 /** What an event is about, in a few words: the record's id and its most useful fields. */
 function aboutOf({ data }: EventRecord): string {
-  const { orderId, accountId, followId, payoutId, purchaseId, subscriptionId, keyId, deploymentId, ...rest } =
-    data as Record<string, unknown>
-  const id = orderId ?? accountId ?? followId ?? payoutId ?? purchaseId ?? subscriptionId ?? keyId ?? deploymentId ?? ''
-  const { asset, stake, pnl, error } = rest as {
+  const facts = data as Record<string, unknown>
+  const id = IDENTIFYING.map(name => facts[name]).find(value => value !== undefined) ?? ''
+  const { asset, stake, pnl, error } = facts as {
     asset?: string
     stake?: number
     pnl?: number | null

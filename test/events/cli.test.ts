@@ -2,8 +2,10 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { listEvents } from '../../api/events/events.ts'
+import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { listAudit } from '../../db/platform/audit.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
+import { disableEndpoint } from '../../db/webhooks/leases.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { startProcess } from '../support/processes.ts'
@@ -31,6 +33,17 @@ events('list shows what the partner reads, and goes on after a cursor', async ()
   assert.equal(after.json.data, [])
   assert.match(shown.stdout, /account\.connected/)
   assert.not.match(shown.stdout, /key\.created/)
+})
+
+events('list shows the record of an event whatever its type is', async () => {
+  const { body } = await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/gone' } })
+  const id = body.webhookId
+  const [{ lease }] = await db('webhook_endpoints').where({ id }).update({ worker: 'gone' }).returning('lease')
+  assert.ok(await disableEndpoint(db, { worker: 'gone', id, lease, reason: 'GONE' }))
+  await sequenceAll(db)
+  const args = ['--partner', partner.partnerId, '--types', 'webhook.disabled']
+  const { stdout } = await operator(harness.env, 'events', 'list', ...args)
+  assert.ok(stdout.includes(id), stdout)
 })
 
 events("list refuses unknown types, what is no cursor, and another partner's", async () => {
