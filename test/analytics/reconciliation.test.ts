@@ -338,6 +338,25 @@ days('is not complete while a markup is unknown, and is compared again', async (
   assert.equal([(await read()).complete, (await read()).data[0].difference], [true, 0])
 })
 
+days('is compared for each partner, though the result of one before it cannot be stored', async () => {
+  const other = await harness.makePartner()
+  await other.call(storeReconciliationToken, { body: { token: owner() } })
+  await db.raw(
+    `alter table reconciled_days add constraint refusing check (partner_id <> '${partner.partnerId}') not valid`
+  )
+  try {
+    await reconcileDue(worker).then(
+      () => assert.unreachable(),
+      (error: Error) => assert.match(error.message, 'refusing')
+    )
+    const compared = await db('reconciled_days').where({ partner_id: other.partnerId, day }).pluck('complete')
+    assert.equal(compared, [true])
+  } finally {
+    await db.raw('alter table reconciled_days drop constraint refusing')
+    await db('report_tokens').where({ partner_id: other.partnerId }).delete()
+  }
+})
+
 const doubted = () => db('orders').whereNull('opened_at')
 
 /** An order of the application that is in doubt since the day. */

@@ -25,17 +25,25 @@ interface Reconciled {
   failed: number
 }
 
-/** Compares what is due of every partner, as the workers' clock starts it. */
+/**
+ * Compares what is due of every partner, as the workers' clock starts it. Where that fails for one on our side, the others are compared
+ * all the same; throws the first failure once all had their turn.
+ */
 export async function reconcileDue(services: Services): Promise<void> {
   const signal = AbortSignal.timeout(LIMIT_MS)
+  const failures: unknown[] = []
   for (let after: string | undefined = ''; after !== undefined && !signal.aborted; ) {
     const tokens: UsableReportToken[] = await listReportTokens(services.db, services.vault, { after, limit: PAGE })
     for (const token of tokens) {
-      if (signal.aborted) return
-      await reconcileOne(services, token, { signal })
+      if (signal.aborted) break
+      await reconcileOne(services, token, { signal }).catch((error: unknown) => {
+        services.log.warn({ err: error, partnerId: token.partnerId }, 'the markups of a partner could not be compared')
+        failures.push(error)
+      })
     }
     after = tokens.length === PAGE ? tokens.at(-1)?.partnerId : undefined
   }
+  if (failures.length > 0) throw failures[0]
 }
 
 /** Compares one partner's application: the day that is named, today among them, or what is due. */
