@@ -126,7 +126,7 @@ keys('a secret that one worker cannot open is left to another one, which can', a
   await row().update({ secret_key_id: keyId, secret_sealed: sealed })
   await partner.makeTrader()
   await until('the failure', async () => (await row().first()).last_error === 'SECRET_UNREADABLE', WAIT_MS)
-  await startWorker({ ...harness.env, TOKEN_KEYS: `${TOKEN_KEYS},${newKey}` })
+  const able = await startWorker({ ...harness.env, TOKEN_KEYS: `${TOKEN_KEYS},${newKey}` })
   await until(
     'the delivery',
     async () => {
@@ -137,6 +137,8 @@ keys('a secret that one worker cannot open is left to another one, which can', a
     WAIT_MS
   )
   assert.ok(receiver.book[0]?.verified)
+  able.kill('SIGTERM')
+  await able.ended
 })
 
 const doctor = suite('operator doctor')
