@@ -169,7 +169,21 @@ export async function retryDelivery(
     }
   )
   await noticeWork(trx, endpointId)
+  await endLongPause(trx, endpointId)
   return row as DeliveryRow
+}
+
+/**
+ * Ends a pause that the endpoint requested: whoever has an event sent again now knows that it takes events. Not the pause of a FAILING
+ * endpoint, which is over within 66 s. Its worker has the pause in memory, so that the endpoint is taken from it.
+ */
+async function endLongPause(trx: Db, endpointId: string): Promise<void> {
+  await rows(
+    trx,
+    `update webhook_endpoints set paused_until = null, worker = null, lease = lease + 1
+      where id = :endpointId and paused_until > clock_timestamp() + interval '70 seconds'`,
+    { endpointId }
+  )
 }
 
 /** Has a new delivery noticed: by the worker that holds the endpoint, or the next one that takes it. */

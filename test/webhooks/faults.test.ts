@@ -3,6 +3,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getEvent, listEvents } from '../../api/events/events.ts'
+import { retryWebhookDelivery } from '../../api/webhooks/deliveries.ts'
 import { getWebhook, rotateWebhookSecret, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { eventIdOf } from '../../db/events/present.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
@@ -306,6 +307,26 @@ faults(
     assert.is(receiver.book.length, 1)
     await change({ status: 'ENABLED' })
     await until('both events', () => new Set(receiver.book.map(({ event }) => event.position)).size === 2, WAIT_MS)
+  }
+)
+
+faults(
+  'an event that is sent again by hand is sent at once, whatever pause the endpoint requested before',
+  async () => {
+    const { partner, receiver, webhookId, row } = await refusing(429, { 'retry-after': '1800' })
+    await partner.makeTrader()
+    const [{ deliveryId }] = await until(
+      'the attempt',
+      async () => {
+        const data = await deliveriesOf(partner, webhookId)
+        return data.length > 0 && data
+      },
+      WAIT_MS
+    )
+    receiver.respond = (_received, response) => response.writeHead(200).end()
+    assert.is((await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId } })).status, 200)
+    await until('the event again', () => receiver.book.length === 2, WAIT_MS)
+    assert.is((await row().first('paused_until')).paused_until, null)
   }
 )
 
