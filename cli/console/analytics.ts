@@ -10,7 +10,7 @@ import { type KeyAction, listing, MARK, next, open, type View } from './view.ts'
 const DAYS = 30
 const LISTED = 200
 const DAY_MS = 86_400_000
-/** How long a reading of the sums is good: they change with every order, and a minute is a pixel here. */
+/** How long a reading of the sums is good: they change with every order, and in those of 30 days a few seconds do not show. */
 const KEPT_MS = 5000
 
 const modes = ['REAL', 'DEMO', 'ALL'] as const

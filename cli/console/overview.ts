@@ -13,6 +13,8 @@ import { age, cut, fit, sparkline, type Tone, tones, usd, widthOf, wrap } from '
 import type { View } from './view.ts'
 
 interface Overview {
+  /** In which minute it was read. */
+  minute: number
   minutes: Minute[]
   phases: PhaseCount[]
   queues: QueueDepth[]
@@ -21,17 +23,20 @@ interface Overview {
 }
 
 const WINDOW_MINUTES = 30
+const COUNTED_AGAIN = 3
 
 export const overview: View<Overview> = {
   name: 'Overview',
 
   async read(trx, _place, { before }) {
-    // A minute that has passed hardly changes any more: only the last three are counted again.
-    const fresh = await readMinutes(trx, before ? 3 : WINDOW_MINUTES)
+    const now = thisMinute()
+    // A minute that has passed hardly changes any more: only the last three are counted again, and those since the previous read.
+    const uncounted = before ? COUNTED_AGAIN + Math.max(0, now - before.minute) / 60 : WINDOW_MINUTES
+    const fresh = await readMinutes(trx, Math.min(uncounted, WINDOW_MINUTES))
     const known = new Map(before?.minutes.map(minute => [minute.at, minute]))
     for (const minute of fresh) known.set(minute.at, minute)
-    const now = thisMinute()
     return {
+      minute: now,
       minutes: [...known.values()].filter(({ at }) => at > now - WINDOW_MINUTES * 60).sort((a, b) => a.at - b.at),
       phases: await readPhaseCounts(trx),
       queues: await readQueueDepths(trx),

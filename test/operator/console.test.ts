@@ -150,6 +150,19 @@ reading('counts the orders of the last minutes, and no older ones', async () => 
   assert.ok(minutes.some(({ brokerMs }) => brokerMs === 400))
 })
 
+reading('counts the orders of the minutes in which the overview was not shown', async () => {
+  const place = { filter: '', search: '' }
+  const read = (before?: Awaited<ReturnType<typeof overview.read>>) =>
+    overview.read(db, place, { config: services.config, before })
+  const id = await makeOrder(trader, { phase: 'failed', secondsAgo: 300 })
+  const whole = await read()
+  // As ten minutes later, when nothing of them is known.
+  const ago = whole.minute - 600
+  const again = await read({ ...whole, minute: ago, minutes: whole.minutes.filter(({ at }) => at < ago) })
+  assert.equal(again.minutes, whole.minutes)
+  await db('orders').where({ id }).delete()
+})
+
 reading('counts orders by phase, with the age of the oldest', async () => {
   const phases = await readPhaseCounts(db)
   const of = (phase: string) => phases.find(each => each.phase === phase)
@@ -256,7 +269,7 @@ narrow('keeps the id of a halted partner whole, on a line of its own', () => {
     haltedAt: new Date()
   }
   const ledger = { wallets: 0, heldUsd: '0', negativeWallets: 0, driftUsd: '0' }
-  const read = { minutes: [], phases: [], queues: [], ledger, halts: [halt as Halt] }
+  const read = { minute: 0, minutes: [], phases: [], queues: [], ledger, halts: [halt as Halt] }
   for (const columns of [50, 64, 80, 200]) {
     const { lines } = overview.draw(read, { filter: '', search: '' }, { columns, rows: 24 })
     const texts = lines.map(({ text }) => stripVTControlCharacters(text))
