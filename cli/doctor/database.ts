@@ -209,7 +209,7 @@ async function checkKeys(db: Db, config: Config): Promise<Finding[]> {
   const sealed = await countSealed(db)
   const unknown = sealed.filter(({ keyId }) => !vault.keyIds.includes(keyId))
   if (unknown.length > 0) {
-    const counts = unknown.map(({ keyId, accounts }) => `${accounts} tokens are sealed under '${keyId}'`).join(', ')
+    const counts = unknown.map(each => `${allOf(each)} secrets are sealed under '${each.keyId}'`).join(', ')
     return [fail(check, `${counts}, which TOKEN_KEYS lacks`, 'add that key behind the first one of TOKEN_KEYS')]
   }
   try {
@@ -221,10 +221,15 @@ async function checkKeys(db: Db, config: Config): Promise<Finding[]> {
   }
   const old = sealed.filter(({ keyId }) => keyId !== vault.keyId)
   if (old.length > 0) {
-    const count = old.reduce((sum, { accounts, refreshes, secrets }) => sum + accounts + refreshes + secrets, 0)
+    const count = old.reduce((sum, each) => sum + allOf(each), 0)
     return [warn(check, `${count} secrets are still sealed under an older key`, 'run `operator tokens rotate`')]
   }
   return [ok(check, `all sealed under '${vault.keyId}'`)]
+}
+
+/** Everything that is sealed under a key: tokens, and the secrets of webhooks, reports, kept responses and the installation. */
+function allOf({ keyId: _, ...counts }: Awaited<ReturnType<typeof countSealed>>[number]): number {
+  return Object.values(counts).reduce((sum, count) => sum + count, 0)
 }
 
 async function checkQueues(db: Db): Promise<Finding[]> {

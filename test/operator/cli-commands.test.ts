@@ -437,6 +437,19 @@ database('doctor keeps what it found when the sums cannot be checked', async () 
   )
 })
 
+database('doctor counts whatever is sealed under a key that is missing', async () => {
+  const { db } = services
+  const { partnerId } = await makePartner()
+  const token = { token_key_id: 'gone', token_sealed: Buffer.from('x') }
+  await db('report_tokens').insert({ partner_id: partnerId, dialect: 'v3', app_id: '1', ...token })
+  const { checks } = (await run('doctor')).json
+  await db('report_tokens').where({ partner_id: partnerId }).delete()
+  assert.match(
+    checks.find(({ check }: { check: string }) => check === 'token keys').found,
+    "1 secrets are sealed under 'gone'"
+  )
+})
+
 database('doctor distinguishes wrong settings, an unreachable database and foreign token keys', async () => {
   const [settings, unreachable, foreign] = await Promise.all([
     operator({ ...env, PORT: 'x' }, 'doctor', '--json'),
