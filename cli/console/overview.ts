@@ -71,7 +71,7 @@ export const overview: View<Overview> = {
       tones.title(`Last ${WINDOW_MINUTES} minutes`),
       graph('Orders', pick(series, 'placed'), `${latest?.placed ?? 0} /min`, `${totals[0]} in all`, tones.link),
       graph('Failed', pick(series, 'failed'), `${latest?.failed ?? 0} /min`, failedShare(totals), failTone(totals[1])),
-      graph('Broker p50', times, milliseconds(lastKnown(times)), 'intent to response', tones.quiet),
+      graph('Broker p50', times, milliseconds(lastKnown(times)), 'sent to response', tones.quiet),
       '',
       tones.title('Orders now'),
       ...placingTexts(halts, columns - LABEL).map((text, i) =>

@@ -30,7 +30,7 @@ const all: Column<QueueLine>[] = [
   { title: 'Dead for', width: 11, right: true, from: 110, of: line => age(line.oldestDeadLetterSeconds) }
 ]
 
-/** How long the oldest job has waited, or else lain dead. */
+/** How long the oldest job has waited, else been active, else lain dead. */
 function oldestOf(line: QueueLine): number | null {
   return line.oldestWaitingSeconds ?? line.oldestActiveSeconds ?? line.oldestDeadLetterSeconds
 }

@@ -1,5 +1,5 @@
-// Statements of the operator's console beyond those of the commands. It refreshes every second, so every statement here
-// reads a bounded part of a table by one of its indexes.
+// Statements of the operator's console beyond those of the commands. It refreshes every second, so orders are read in parts,
+// by one of their indexes.
 import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
@@ -27,7 +27,7 @@ export interface Minute {
   at: number
   placed: number
   failed: number
-  /** Median of the time from the intent to the broker's response; null when nothing was bought. */
+  /** Median of the time from when an order was sent to the broker's response; null when nothing was bought. */
   brokerMs: number | null
 }
 
