@@ -108,7 +108,9 @@ export async function releaseEndpoints(
         set worker = null, lease = e.lease + 1,
             next_at = case when cardinality(e.gaps) > 0 or exists (select 1 from webhook_replays r where r.endpoint_id = e.id)
                            then greatest(now(), e.paused_until)
-                           else greatest((select min(w.next_at) from webhook_pending w where w.endpoint_id = e.id), e.paused_until) end
+                           -- Where nothing waits, a pause that is over would have it taken again and again.
+                           else greatest((select min(w.next_at) from webhook_pending w where w.endpoint_id = e.id),
+                                         case when e.paused_until > now() then e.paused_until end) end
        from jsonb_to_recordset(:leases::jsonb) as g (id text, lease int)
       where e.id = g.id and e.lease = g.lease and e.worker = :worker`,
     { worker, leases: JSON.stringify(leases) }

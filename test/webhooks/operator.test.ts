@@ -5,7 +5,7 @@ import { createWebhook, getWebhook } from '../../api/webhooks/endpoints.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { countWebhooks } from '../../db/webhooks/counts.ts'
 import { secretContext } from '../../db/webhooks/endpoints.ts'
-import { renewSender, takeEndpoints } from '../../db/webhooks/leases.ts'
+import { releaseEndpoints, renewSender, takeEndpoints } from '../../db/webhooks/leases.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
@@ -163,6 +163,21 @@ doctor('warns of events that no worker sends, also of those of an endpoint whose
   await db('webhook_senders').update({ lease_until: db.raw(`now() - interval '1 minute'`) })
   assert.is(await unheld(), before + 1)
   assert.match((await run('doctor')).stdout, /endpoints have events to be sent, and no worker holds them/)
+})
+
+doctor('counts no endpoint that has nothing to send, also where it had requested a pause', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const before = (await countWebhooks(db)).unheld
+  const take = () => takeEndpoints(db, { worker: 'one', limit: 1, endpointId: webhookId })
+  await renewSender(db, 'one', 60_000)
+  await db('webhook_endpoints').where({ id: webhookId }).update({ next_at: db.fn.now() })
+  const [held] = await take()
+  await db('webhook_endpoints')
+    .where({ id: webhookId })
+    .update({ paused_until: db.raw(`now() - interval '1 minute'`) })
+  await releaseEndpoints(db, 'one', [{ id: webhookId, lease: held?.lease as number }])
+  assert.equal([await take(), (await countWebhooks(db)).unheld], [[], before])
 })
 
 doctor.after(closeAll)
