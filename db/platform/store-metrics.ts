@@ -15,11 +15,17 @@ import { listAppRefusals } from './app-refusals.ts'
 import { listHalts } from './halts.ts'
 import { onScrape } from './metrics-server.ts'
 
-/** Figures read from the database at each scrape, one after another. */
+// How PostgreSQL reports a statement that failed; a connection that breaks, or is refused, is FATAL or has none.
+const isOfStatement = (error: unknown) => (error as { severity?: unknown }).severity === 'ERROR'
+
+/** Figures read from the database at each scrape, one after another; one that cannot be read keeps none of the others from it. */
 export function collectStoreMetrics(db: Db): void {
   const reads = [pool, orders, jobs, ledger, broker, events, analytics, webhooks].map(figures => figures(db))
   onScrape(async () => {
-    for (const read of reads) await read()
+    for (const read of reads)
+      await read().catch((error: unknown) => {
+        if (!isOfStatement(error)) throw error
+      })
   })
 }
 

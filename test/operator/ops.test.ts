@@ -12,6 +12,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getMe } from '../../api/me.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { checkRedis } from '../../cli/doctor/around.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -114,10 +115,12 @@ const metrics = suite('the private port')
 // For what comes next as well.
 let api: Awaited<ReturnType<typeof startApi>>
 let worker: TestProcess
+let metricsPort: number
 
 metrics('show requests, orders, queues, budget and ledger, and whether the process is ready', async () => {
   worker = await startWorker({ ...harness.env, METRICS_PORT: '0' })
   const port = await freePort()
+  metricsPort = port
   api = await startApi({ ...harness.env, METRICS_PORT: String(port) })
   await api.line(/"msg":"metrics"/)
   await call(api.address, getMe, { headers: { authorization } })
@@ -148,6 +151,16 @@ metrics('show requests, orders, queues, budget and ledger, and whether the proce
   assert.is((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200)
   assert.is((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
   assert.is((await fetch(`http://127.0.0.1:${port}/else`)).status, 404)
+})
+
+metrics('show figures of the database also where others cannot be read', async () => {
+  const read = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
+  assert.match(await read(), /service_webhooks\{state="enabled"\} 0/)
+  await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })
+  const [table, other] = ['broker_app_refusals', 'broker_app_refusals_elsewhere']
+  await db.raw('alter table ?? rename to ??', [table, other])
+  const text = await read().finally(() => db.raw('alter table ?? rename to ??', [other, table]))
+  assert.match(text, /service_webhooks\{state="enabled"\} 1/)
 })
 
 const traces = suite('a trace')
