@@ -72,9 +72,10 @@ export const listMarketplaceBots: Operation<{ query: BotsQuery }> = {
   response: BotPage,
   errors: [],
   replica: true,
-  async handle(request, { db }) {
+  async handle(request, { db, reads }) {
     const { query } = request
-    const { bots, total } = await listBots(db, query, partyOf(request))
+    const { test } = partyOf(request)
+    const { bots, total } = await listBots(db, query, { test, memory: reads })
     return { data: bots.map(presentBot), page: query.page, limit: query.limit, total }
   }
 }

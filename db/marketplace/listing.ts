@@ -33,50 +33,60 @@ interface BotsPage {
   total: number
 }
 
-/** A page of the published bots of one side, and how many there are on all pages, both of one version of the list. */
-export async function listBots(db: Db, query: BotsQuery, side: { test: boolean }): Promise<BotsPage> {
-  const { versions, ...found } = await readPage(db, query, { ...side, memory: db })
-  if (new Set(versions).size === 1) return found
-  // The list changed between two statements: once more, in one snapshot.
-  const { bots, total } = await db.transaction(trx => readPage(trx, query, { ...side, memory: db }), {
-    isolationLevel: 'repeatable read',
-    readOnly: true
-  })
-  return { bots, total }
-}
-
-/** With the versions of the list that its statements read. `memory` is the pool whose totals and bookmarks are remembered. */
-async function readPage(
+/**
+ * A page of the published bots of one side, and how many there are on all pages, both of one version of the list. What is remembered of the
+ * list is kept with `memory`, an object that lives as long as the process has the database open.
+ */
+export async function listBots(
   db: Db,
   query: BotsQuery,
-  { test, memory }: { test: boolean; memory: Db }
-): Promise<BotsPage & { versions: number[] }> {
-  const { page, limit, category, riskLevel } = query
-  const words = query.search?.trim() ? wordsOf(query.search).slice(0, MAX_WORDS) : undefined
-  // The search has neither letter nor digit: punctuation matches nothing.
-  if (words?.length === 0) return { bots: [], total: 0, versions: [0] }
-  // Written out, so that the index of the few of test sides serves them.
-  const side = `test = ${test}`
-  const filter: Filter = {
+  { test, memory }: { test: boolean; memory: object }
+): Promise<BotsPage> {
+  const filter = filterOf(query, test)
+  if (!filter) return { bots: [], total: 0 }
+  const { versions, ...found } = await readPage(db, query, { filter, memory })
+  // Where the list changed between two statements: once more, by one. A standby reads in a transaction that has no snapshot of its own.
+  return new Set(versions).size === 1 ? found : readAtOnce(db, query, filter)
+}
+
+/** Which bots are wanted; undefined where none can be: the search has neither letter nor digit. */
+function filterOf({ category, riskLevel, search }: BotsQuery, test: boolean): Filter | undefined {
+  const words = search?.trim() ? wordsOf(search).slice(0, MAX_WORDS) : undefined
+  if (words?.length === 0) return undefined
+  return {
     where: [
-      side,
+      // Written out, so that the index of the few of test sides serves them.
+      `test = ${test}`,
       ...(category === undefined ? [] : ['category = :category']),
       ...(riskLevel === undefined ? [] : ['risk_level = :riskLevel'])
     ],
     bindings: { category, riskLevel, words: words?.map(word => `'${word}':*`).join(' & ') }
   }
+}
+
+const published = ({ where }: Filter): string[] => [
+  "b.status = 'PUBLISHED'",
+  ...where.map(condition => `b.${condition}`)
+]
+
+/** With the versions of the list that its statements read. */
+async function readPage(
+  db: Db,
+  { page, limit, sort }: BotsQuery,
+  { filter, memory }: { filter: Filter; memory: object }
+): Promise<BotsPage & { versions: number[] }> {
   const { value: total, version } = await countBots(db, filter, memory)
   const versions = [version]
   const offset = (page - 1) * limit
   if (offset >= total) return { bots: [], total, versions }
-  const conditions = ["b.status = 'PUBLISHED'", ...filter.where.map(condition => `b.${condition}`)]
+  const conditions = published(filter)
   const bindings: Record<string, unknown> = { ...given(filter), limit, offset }
-  if (words) {
+  if (filter.bindings.words !== undefined) {
     // How many bots are met in the order until the page is full.
-    const { value: all } = await countBots(db, { where: [side], bindings: {} }, memory)
+    const { value: all } = await countBots(db, { where: filter.where.slice(0, 1), bindings: {} }, memory)
     const met = ((offset + limit) * all) / total
     const far = total > FEW && met > NEAR
-    if (far && query.sort === 'newest') {
+    if (far && sort === 'newest') {
       const bookmarks = await bookmarksOf(db, filter, { every: Math.ceil((NEAR * total) / all / 2), memory })
       const mark = bookmarks.value.findLast(({ place }) => place <= offset)
       // Without one, so much was published since that even this page is before the first.
@@ -88,7 +98,7 @@ async function readPage(
       conditions.push(mark ? byLookup : byHash)
     } else conditions.push(far ? byHash : total <= FEW ? byKey : byLookup)
   }
-  const by = order[query.sort]
+  const by = order[sort]
   const found = await rows<ListedBot & { listVersion: number }>(
     db,
     `select (select version from marketplace_listing) as "listVersion", ${listedColumns}
@@ -102,6 +112,25 @@ async function readPage(
   // Where bots were counted and none is found the list is another one by now.
   versions.push(found[0]?.listVersion ?? Number.NaN)
   return { bots: found.map(({ listVersion: _listVersion, ...bot }) => bot), total, versions }
+}
+
+/** The same by one statement, which counts all bots of the filter as well. */
+async function readAtOnce(db: Db, { page, limit, sort }: BotsQuery, filter: Filter): Promise<BotsPage> {
+  const by = order[sort]
+  const where = [...published(filter), ...(filter.bindings.words === undefined ? [] : [byHash])].join(' and ')
+  const found = await rows<ListedBot & { total: number; place: number }>(
+    db,
+    `select counted.total, page.*
+       from (select count(*) as total from marketplace_bots b where ${where}) counted
+       left join (select ${listedColumns}, row_number() over (order by ${by}) as place
+                    from (select b.id from marketplace_bots b where ${where} order by ${by} limit :limit offset :offset) as listed
+                    join marketplace_bots b on b.id = listed.id
+                    ${withCreators}) page on true
+      order by page.place`,
+    { ...given(filter), limit, offset: (page - 1) * limit }
+  )
+  const bots = found.flatMap(({ total: _total, place: _place, ...bot }) => (bot.id === null ? [] : [bot]))
+  return { bots, total: found[0]?.total ?? 0 }
 }
 
 /**

@@ -30,15 +30,15 @@ interface Remembered<Value> {
 
 const listVersion = `(select version from marketplace_listing) as version, (select max(generation) from database_lineage) as generation`
 
-// One map of each for every pool, that is for every process.
-const totals = new WeakMap<Db, Map<string, Remembered<number>>>()
-const bookmarks = new WeakMap<Db, Map<string, Remembered<Bookmark[]>>>()
+// One map of each for every process and database; what a standby serves, it serves in a transaction for each read.
+const totals = new WeakMap<object, Map<string, Remembered<number>>>()
+const bookmarks = new WeakMap<object, Map<string, Remembered<Bookmark[]>>>()
 const MAX_REMEMBERED = 1000
 // Versions whose changes are kept.
 const KEPT = 1000
 
-/** How many published bots there are by the filter, and at which version of the list; remembered for the pool `memory`. */
-export function countBots(db: Db, filter: Filter, memory: Db): Promise<Remembered<number>> {
+/** How many published bots there are by the filter, and at which version of the list; remembered with `memory`. */
+export function countBots(db: Db, filter: Filter, memory: object): Promise<Remembered<number>> {
   return recall(db, rememberedOf(totals, memory), filter, {
     async read() {
       const found =
@@ -60,7 +60,7 @@ export function countBots(db: Db, filter: Filter, memory: Db): Promise<Remembere
 export function bookmarksOf(
   db: Db,
   filter: Filter,
-  { every, memory }: { every: number; memory: Db }
+  { every, memory }: { every: number; memory: object }
 ): Promise<Remembered<Bookmark[]>> {
   return recall(db, rememberedOf(bookmarks, memory), filter, {
     async read() {
@@ -123,8 +123,8 @@ async function recall<Value>(
 }
 
 function rememberedOf<Value>(
-  all: WeakMap<Db, Map<string, Remembered<Value>>>,
-  memory: Db
+  all: WeakMap<object, Map<string, Remembered<Value>>>,
+  memory: object
 ): Map<string, Remembered<Value>> {
   const remembered = all.get(memory) ?? new Map<string, Remembered<Value>>()
   all.set(memory, remembered)

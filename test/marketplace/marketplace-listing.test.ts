@@ -4,7 +4,8 @@ import * as assert from 'uvu/assert'
 import { publishBot, retireBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { listMarketplaceBots, reviewBot } from '../../api/marketplace/listings.ts'
 import { purchaseBot } from '../../api/marketplace/sales.ts'
-import { retireBot as retireListing } from '../../db/marketplace/listings.ts'
+import { listBots } from '../../db/marketplace/listing.ts'
+import { publishBot as publishListing, retireBot as retireListing } from '../../db/marketplace/listings.ts'
 import { up as foldWords } from '../../db/migrations/0149_folded_words.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { noteLineage, readClock } from '../../db/postgres/lineage.ts'
@@ -74,6 +75,33 @@ listing('counts what a page is taken from, also where a bot is published or reti
     for (const id of [added, kept]) await retireListing(trx, id, party.partyId)
   })
   assert.equal([names(shrunk), shrunk.total], [[], 0])
+})
+
+listing('counts what a page is taken from within a transaction, too, while bots come and go', async () => {
+  // As on a standby. Both statements of a page are often of different versions here.
+  const party = { partnerId: creator.partnerId, partyId: creator.partnerId }
+  const ids = await Promise.all(Array.from({ length: 5 }, () => makeBot(creator, { name: 'Here and gone' })))
+  let reading = true
+  const changing = Promise.all(
+    ids.map(async id => {
+      while (reading) {
+        await db.transaction(trx => retireListing(trx, id, party.partyId))
+        await db.transaction(trx => publishListing(trx, id, party))
+      }
+      await db.transaction(trx => retireListing(trx, id, party.partyId))
+    })
+  )
+  const query = { page: 1, limit: 100, sort: 'newest' } as const
+  const side = { test: false, memory: harness.services.reads }
+  try {
+    for (let time = 0; time < 400; time++) {
+      const { bots, total } = await db.transaction(trx => listBots(trx, query, side))
+      assert.is(bots.length, total, `read ${time}`)
+    }
+  } finally {
+    reading = false
+    await changing
+  }
 })
 
 listing('shows published bots only, with every field of an entry and no more', async () => {

@@ -28,9 +28,10 @@ import { openReads, type Reads } from '../../db/postgres/replica.ts'
 import { openPostgres } from '../chaos/postgres.ts'
 import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
-import { makeBot } from '../support/marketplace-makers.ts'
+import { makeBot, seedBots } from '../support/marketplace-makers.ts'
 import { operator } from '../support/operator.ts'
 import { startApi } from '../support/processes.ts'
+import { rowsRead } from '../support/rows-read.ts'
 import { caughtUp, openStandby } from '../support/standby.ts'
 
 const dir = await mkdtemp(join(tmpdir(), 'operator-replica-'))
@@ -137,6 +138,32 @@ serving('shows its caller what the caller wrote just before, each time', async (
   const before = (await served()).replica ?? 0
   for (let time = 0; time < 30; time++) assert.ok(await seesOwnTrade(), `trade ${time}`)
   assert.is((await served()).replica, before + 30)
+})
+
+serving('counts the bots of a filter once, and not for each page', async () => {
+  await seedBots(db, partner, Array<object>(50).fill({ name: 'Remembered' }))
+  const read: number[] = []
+  const { run } = reads
+  reads.run = work =>
+    run(async found => {
+      const done: Awaited<ReturnType<typeof work>>[] = []
+      const rows = await rowsRead(found, 'marketplace_words', async trx => done.push(await work(trx)))
+      read.push(rows)
+      return done[0] as (typeof done)[number]
+    })
+  const before = (await served()).replica ?? 0
+  const totals: number[] = []
+  for (const page of [1, 2, 3]) {
+    const query = { search: 'remembered', limit: 10, page }
+    totals.push((await partner.call(listMarketplaceBots, { query })).body.total)
+  }
+  reads.run = run
+  assert.equal([totals, (await served()).replica], [[50, 50, 50], before + 3])
+  const [first = 0, ...others] = read
+  assert.ok(
+    others.every(rows => rows <= first / 2),
+    `${read.join(', ')} rows`
+  )
 })
 
 serving('takes no write', async () => {
