@@ -10,6 +10,8 @@ export interface DueAccount {
   partnerId: string
   accountId: string
   appId: string
+  /** Applications that the partner had in this dialect until a day before the last comparison or later: a frozen process buys late. */
+  formerAppIds: string[]
   dialect: string
   /** Earlier books need no comparison: they were compared already, or precede our first order on the account. */
   since: Date
@@ -61,6 +63,9 @@ export async function takeDueAccounts(
       where a.id = mine.id and p.id = a.partner_id
      returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
        p.broker_dialect as dialect,
+       array(select l.details -> 'from' ->> 'brokerAppId' from audit_log l
+              where l.target = a.partner_id and l.action = 'partners.set-broker' and l.details -> 'from' ->> 'dialect' = p.broker_dialect
+                and l.at > coalesce(mine.compared_at, '-infinity') - interval '1 day') as "formerAppIds",
        coalesce(mine.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
          - interval '${OVERLAP_SECONDS} seconds' as since,
        a.audited_at as "takenAt"`,

@@ -12,6 +12,7 @@ import type { SimulatedContract } from '../../worker/simulator/engine/records.ts
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialects } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestTrader } from '../support/harness.ts'
+import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
 const CALLS = 1000
@@ -236,6 +237,28 @@ books('show no contract of ours beside an order that was never sent: the trader 
   assert.equal(
     found.map(({ kind, contractId }) => [kind, contractId]),
     [['ORPHAN', frozen]]
+  )
+})
+
+books('show a contract that was bought under the application that the partner had before', async () => {
+  await setAside()
+  const call = await openBooks('CALL')
+  const { partnerId, makeTrader } = await harness.makePartner()
+  const trader = await makeTrader()
+  const { accountId } = trader
+  const at = minutesAgo(30)
+  await db('partners')
+    .where({ id: partnerId })
+    .update({ broker_app_id: String(OURS) })
+  await insertOrderRows(db, trader, { phase: 'failed', at })
+  const [orphan, strange] = [OURS, 5].map(appId => call(accountId, appId, at.getTime() + 1000))
+  const change = ['partners', 'set-broker', partnerId, '--dialect', 'v3', '--broker-app-id', '77', '--json']
+  assert.is((await operator(harness.env, ...change)).exitCode, 0)
+  await reconcileAccounts(openWorker(), { everyMinutes: 0 })
+  const found = (await listBreaks(db, 100)).filter(({ contractId }) => [orphan, strange].includes(contractId))
+  assert.equal(
+    found.map(({ kind, contractId }) => [kind, contractId]),
+    [['ORPHAN', orphan]]
   )
 })
 

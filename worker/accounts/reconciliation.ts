@@ -146,8 +146,8 @@ async function recentContracts(
       const seen = new Map<string, Evidence>()
       // The purchase's row first: the broker's rows of automatic settlements name an application of its own.
       const all = rowPerContract([...bought.rows, ...closed.rows])
-      for (const item of all.filter(isNamed))
-        if (item.appId === null || item.appId === account.appId) seen.set(item.contractId, item)
+      const ours = new Set([null, account.appId, ...account.formerAppIds])
+      for (const item of all.filter(isNamed)) if (ours.has(item.appId)) seen.set(item.contractId, item)
       const unnamed = all.length - all.filter(isNamed).length
       if (unnamed > 0)
         services.log.warn({ accountId: account.accountId, rows: unnamed }, 'purchases without a contract')
