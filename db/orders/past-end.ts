@@ -32,11 +32,11 @@ export type Overdue = Pick<
  * Orders that are open two minutes after their contract's end; and multiplier orders (which have no end) whose account's token
  * was refused, or which nobody watches in a dialect that their partner has left, as the token of the new dialect may not open
  * them. Orders that were reported already are left out. With `everyMinutes` above 0 each order is returned once in that many
- * minutes. Where there are more than `limit`, a random choice is returned.
+ * minutes, by a caller whose last call was `sinceMs` ago. Where there are more than `limit`, a random choice is returned.
  */
 export async function listOverdue(
   db: Db,
-  { everyMinutes, limit }: { everyMinutes: number; limit: number }
+  { everyMinutes, sinceMs, limit }: { everyMinutes: number; sinceMs: number; limit: number }
 ): Promise<Overdue[]> {
   return rows<Overdue>(
     db,
@@ -47,9 +47,10 @@ export async function listOverdue(
         and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and (a.status = 'REJECTED' or o.dialect <> p.broker_dialect and o.lease_holder is null)))
         and not exists (select 1 from contract_breaks f where f.account_id = o.account_id
                          and f.broker_order_id = o.broker_order_id and f.kind = 'UNSETTLED')
-        and (:everyMinutes = 0 or mod(floor(extract(epoch from now() - o.opened_at) / 60)::bigint, greatest(:everyMinutes, 1)) = 0)
+        and (:everyMinutes = 0 or floor(extract(epoch from now() - o.opened_at) / (60 * greatest(:everyMinutes, 1)))
+                                  > floor((extract(epoch from now() - o.opened_at) - :sinceMs::float8 / 1000) / (60 * greatest(:everyMinutes, 1))))
       order by random() limit :limit`,
-    { everyMinutes, limit }
+    { everyMinutes, sinceMs, limit }
   )
 }
 

@@ -169,7 +169,7 @@ reporting(
     const moved = await harness.makePartner()
     const trader = await moved.makeTrader({ token: 'of-another-broker' })
     const { order } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 }, trader)
-    assert.not((await listOverdue(db, { everyMinutes: 0, limit: 99 })).some(({ id }) => id === order.id))
+    assert.not((await listOverdue(db, { everyMinutes: 0, sinceMs: 0, limit: 99 })).some(({ id }) => id === order.id))
     await db('partners')
       .where({ id: moved.partnerId })
       .update({ broker_dialect: elsewhere, broker_app_id: appIds[elsewhere] })
@@ -186,19 +186,20 @@ reporting('takes others the next time where there are more than can be looked up
   const orders = [await makeOpen(expired), await makeOpen(expired), await makeOpen(expired)]
   const left = new Set(orders.map(({ order }) => order.id))
   for (let round = 0; round < 200 && left.size > 0; round++)
-    for (const { id } of await listOverdue(db, { everyMinutes: 0, limit: 1 })) left.delete(id)
+    for (const { id } of await listOverdue(db, { everyMinutes: 0, sinceMs: 0, limit: 1 })) left.delete(id)
   assert.is(left.size, 0)
   for (const { trader } of orders) await db('orders').where({ account_id: trader.accountId }).delete()
 })
 
-reporting('takes each order in one minute of so many', async () => {
+reporting('takes each order once in so many minutes, however long ago the last run was', async () => {
   const { trader, order } = await makeOpen({ ...expired, broker_order_id: '77' })
-  const due = async () => (await listOverdue(db, { everyMinutes: 15, limit: 99 })).some(({ id }) => id === order.id)
-  // Half a minute from either end, so that the minute cannot end in between.
-  await db.raw(`update orders set opened_at = now() - interval '30 minutes 10 seconds' where id = ?`, [order.id])
-  assert.ok(await due())
-  await db.raw(`update orders set opened_at = now() - interval '31 minutes 10 seconds' where id = ?`, [order.id])
-  assert.not(await due())
+  const due = async (minutes: number, sinceMs: number) => {
+    await db.raw(`update orders set opened_at = now() - ? * interval '1 minute' where id = ?`, [minutes, order.id])
+    return (await listOverdue(db, { everyMinutes: 15, sinceMs, limit: 99 })).some(({ id }) => id === order.id)
+  }
+  // Runs a minute apart, and one that took longer.
+  const runs = [await due(29.5, 60_000), await due(30.5, 60_000), await due(31.5, 60_000), await due(46.5, 300_000)]
+  assert.equal(runs, [false, true, false, true])
   await db('orders').where({ account_id: trader.accountId }).delete()
 })
 

@@ -12,6 +12,12 @@ import { refOf } from './terms.ts'
 
 // Orders looked up in one run. An account of which one cannot be read is left for the next.
 const ORDERS = 200
+// A run takes as long as its accounts do, and may be left out meanwhile: what fell due since the last one counts, with this to spare.
+const OVERLAP_MS = 1000
+const FIRST_MS = 60_000
+
+/** When each worker listed them last, by its monotonic clock. */
+const listedAt = new WeakMap<WorkerServices, number>()
 
 /** Reports orders that are open here and closed, unknown or out of reach at the broker; returns how many are new. */
 export async function reconcilePastEnd(
@@ -21,7 +27,11 @@ export async function reconcilePastEnd(
   let reported = 0
   // Accounts whose broker cannot be reached now: their other orders would wait for the same time-out.
   const away = new Set<string>()
-  for (const order of await listOverdue(services.db, { everyMinutes, limit: ORDERS })) {
+  const now = services.clock.now()
+  const sinceMs = now - (listedAt.get(services) ?? now - FIRST_MS) + OVERLAP_MS
+  const overdue = await listOverdue(services.db, { everyMinutes, sinceMs, limit: ORDERS })
+  listedAt.set(services, now)
+  for (const order of overdue) {
     if (away.has(order.broker_account_id)) continue
     const details = await readContract(services, order).catch((error: unknown) => {
       services.log.warn({ err: error, orderId: order.id }, 'an order past its end could not be looked up')
