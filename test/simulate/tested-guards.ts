@@ -362,7 +362,7 @@ const eventGuards: TestedGuard[] = [
       edit(
         socket,
         '    const subscription = new Subscription({',
-        `    this.#sendMessage({ type: 'subscribed', id, channel, cursor: this.#text(after ?? this.#tail.state.latest) })
+        `    this.#sendMessage({ type: 'subscribed', id, channel, cursor: this.#text(point ?? this.#tail.state.latest) })
     await readLogState(this.#open.db, partnerId)
     const subscription = new Subscription({`
       ),
