@@ -93,7 +93,8 @@ const suggestion = {
   stake: {
     type: 'number',
     minimum: 0.35,
-    description: 'In USD: about one percent of the balance; the minimum stake when no balance is known.',
+    description:
+      'In USD: about one percent of the balance, the minimum stake where that is more, or when no balance is known.',
     examples: [2.05]
   }
 } as const

@@ -170,9 +170,13 @@ function suggest(
     return { suggestion: null, remark: 'The balance is too small for the minimum stake.' }
   const share = 0.01 * (0.5 + confidence / 2)
   const stake = Math.floor(balance * share * 100) / 100
+  const size =
+    stake < minimum
+      ? `The stake is the minimum, ${show(hundredths((100 * minimum) / balance))} % of the balance.`
+      : 'The stake is about one percent of the balance, less where the readings disagree.'
   const converted = rate === 1 ? '' : ` It is in USD: one is worth ${show(rate)} ${currency} now.`
   return {
     suggestion: order(Math.max(minimum, Math.min(MAX_STAKE, stake))),
-    remark: `The stake is about one percent of the balance, less where the readings disagree.${converted}`
+    remark: `${size}${converted}`
   }
 }

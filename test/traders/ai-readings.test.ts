@@ -91,6 +91,14 @@ deciding('suggests nothing that the balance cannot carry or the currency cannot 
   }
 })
 
+deciding('says what share of a small balance the minimum stake is', () => {
+  const candles = waves(120, 1.5)
+  const { suggestion, rationale } = signalOf(candles, usd(5))
+  assert.is(suggestion?.stake, 0.35)
+  assert.match(rationale.join(' '), 'The stake is the minimum, 7 % of the balance.')
+  assert.match(signalOf(candles, usd(1000)).rationale.join(' '), 'about one percent of the balance')
+})
+
 deciding('suggests a stake in USD by the rate of the account’s currency, and no less than is taken there', () => {
   const candles = waves(120, 1.5)
   const stake = (purse: Purse) => signalOf(candles, purse).suggestion?.stake

@@ -6247,7 +6247,7 @@ export interface components {
                  * @enum {string}
                  */
                 durationUnit: "t" | "s" | "m" | "h" | "d";
-                /** @description In USD: about one percent of the balance; the minimum stake when no balance is known. */
+                /** @description In USD: about one percent of the balance, the minimum stake where that is more, or when no balance is known. */
                 stake: number;
             } | null;
             /**
