@@ -27,7 +27,7 @@ export interface Minute {
   at: number
   placed: number
   failed: number
-  /** Median of the time from when an order was sent to the broker's response; null when nothing was bought. */
+  /** Median of the time from when an order was sent to the broker's response, without orders of test keys; null when nothing was bought. */
   brokerMs: number | null
 }
 
@@ -44,8 +44,8 @@ export async function readMinutes(db: Db, minutes: number): Promise<Minute[]> {
     `select extract(epoch from date_trunc('minute', created_at))::int as at, count(*) as placed,
             count(*) filter (where phase = 'failed') as failed,
             percentile_cont(0.5) within group (order by extract(epoch from answered_at - sent_at)::float8 * 1000)
-              filter (where answered_at is not null and sent_at is not null) as "brokerMs"
-       from (select created_at, phase, answered_at, sent_at from orders where id >= :since order by id desc limit ${WINDOW_ORDERS}) o
+              filter (where answered_at is not null and sent_at is not null and dialect <> 'test') as "brokerMs"
+       from (select created_at, phase, answered_at, sent_at, dialect from orders where id >= :since order by id desc limit ${WINDOW_ORDERS}) o
       where created_at >= date_trunc('minute', clock_timestamp()) - (:minutes - 1) * interval '1 minute'
       group by 1 order by 1`,
     { minutes, since: orderIdAt(Date.now() - minutes * 60_000 - CLOCK_SLACK_MS) }

@@ -66,7 +66,7 @@ async function readQueue(db: Db): Promise<Status['queue']> {
   return { state: oldest > LATE_SECONDS ? 'DEGRADED' : 'OK', waiting, oldestSeconds: waiting === 0 ? null : oldest }
 }
 
-/** Without the test broker: orders of test keys say nothing of those of others. */
+/** Without the test broker, whose state means nothing for the orders of other keys. */
 function brokerOf(processes: RunningProcess[]): Status['broker'] {
   const words = processes.map(({ report }) =>
     (report?.broker ?? []).flatMap(({ dialect, state }) => (dialect === 'test' ? [] : state))

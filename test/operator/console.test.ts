@@ -148,6 +148,14 @@ reading('counts the orders of the last minutes, and no older ones', async () => 
   const sum = (field: 'placed' | 'failed') => minutes.reduce((total, minute) => total + minute[field], 0)
   assert.equal([sum('placed'), sum('failed')], [4, 1])
   assert.ok(minutes.some(({ brokerMs }) => brokerMs === 400))
+  // Orders of test keys are executed by the test broker.
+  const tester = await (await makeTestSide(harness, acme)).makeTrader()
+  await insertOrderRows(db, tester, { phase: 'open', at: new Date(Date.now() - 5000), count: 9 })
+  const tested = () => db('orders').where({ trader_id: tester.traderId })
+  await tested().update({ sent_at: db.ref('created_at'), answered_at: db.raw(`created_at + interval '5 ms'`) })
+  for (const { brokerMs } of await readMinutes(db, 30))
+    assert.ok(brokerMs === null || brokerMs === 400, String(brokerMs))
+  await tested().delete()
 })
 
 reading('counts the orders of the minutes in which the overview was not shown', async () => {
