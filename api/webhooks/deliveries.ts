@@ -121,7 +121,7 @@ export const retryWebhookDelivery: Operation<{ params: DeliveryPath }> = {
   tag: 'Webhooks',
   summary: 'Send an event again',
   description:
-    'The event of this attempt is sent again now, under its id, whether it was delivered or not. Returns the attempt that waits.',
+    'The event of this attempt is sent again now, under its id, whether it was delivered or not; at an endpoint that is FAILING, within about a minute. Returns the attempt that waits.',
   auth: 'key',
   scope: 'webhooks:write',
   params: DeliveryPath,
@@ -145,7 +145,7 @@ export const replayWebhook: Operation<{ params: WebhookPath; body: NewReplay }> 
   tag: 'Webhooks',
   summary: 'Send past events again',
   description:
-    'Events that the endpoint has passed are sent again under their ids, in order for each record, while new events are sent as usual. Events that it has not reached yet are sent in any case and are not counted.',
+    'Events that the endpoint has passed are sent again under their ids, in order for each record, while new events are sent as usual. Events that it has not reached yet are sent in any case and are not counted. A pause that the endpoint has requested by Retry-After is waited for.',
   auth: 'key',
   scope: 'webhooks:write',
   params: WebhookPath,
