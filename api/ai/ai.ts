@@ -196,7 +196,7 @@ export const analyseBotCandles: Operation<{ body: BotAnalysisRequest }> = {
   tag: 'AI',
   summary: 'Analyse the candles of a bot',
   description:
-    'Computed from the candles sent; the broker is not called. With fewer than 30 candles most indicators are null, and `risks` states that.',
+    'Computed from the candles sent; the broker is not called. With fewer than 26 candles some indicators are null, and `risks` states that.',
   auth: 'key',
   scope: 'ai:read',
   body: BotAnalysisRequest,

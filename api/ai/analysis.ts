@@ -4,7 +4,8 @@ import type { BotAnalysis, Indicators, Strategy } from '../../schemas/ai.ts'
 import type { Candle } from '../../schemas/market.ts'
 import { cleanCandles, computeIndicators, hundredths, unit } from './indicators.ts'
 
-const MIN_CANDLES = 30
+// With so many each indicator has a value; the slowest is MACD.
+const INDICATOR_CANDLES = 26
 const LEVEL_CANDLES = 100
 const BREAKOUT_CANDLES = 20
 
@@ -24,7 +25,7 @@ export function analyseBot(given: {
   const volatilityPct = volatility(candles)
   const lean = leanOf(indicators)
   const strategies = [
-    trendFollowing(lean),
+    trendFollowing(lean, indicators),
     meanReversion(indicators, given.currentPrice),
     breakout(candles, given.currentPrice)
   ].sort((a, b) => b.confidence - a.confidence)
@@ -102,10 +103,13 @@ function extreme(values: number[], pick: (...values: number[]) => number): numbe
   return values.length === 0 ? [] : [pick(...values)]
 }
 
-function trendFollowing(lean: number): Strategy {
+function trendFollowing(lean: number, { emaSlow }: Indicators): Strategy {
+  const name = 'Trend following'
+  if (emaSlow === null)
+    return { name, direction: 'NEUTRAL', confidence: 0, why: 'There are too few candles to know the averages.' }
   const clear = Math.abs(lean) >= 0.25
   return {
-    name: 'Trend following',
+    name,
     direction: !clear ? 'NEUTRAL' : lean > 0 ? 'CALL' : 'PUT',
     confidence: hundredths(Math.abs(lean)),
     why: clear
@@ -169,7 +173,8 @@ function bringForward(strategies: Strategy[], hint: string): Strategy[] {
 
 function risksOf(candles: Candle[], price: number, { atr }: Indicators, volatilityPct: number | null): string[] {
   const risks: string[] = []
-  if (candles.length < MIN_CANDLES) risks.push(`Only ${candles.length} candles: most indicators need ${MIN_CANDLES}.`)
+  if (candles.length < INDICATOR_CANDLES)
+    risks.push(`Only ${candles.length} candles: some indicators need ${INDICATOR_CANDLES}.`)
   const steps = candles.slice(1).map(({ epoch }, index) => epoch - (candles[index] as Candle).epoch)
   const step = Math.min(...steps)
   if (steps.some(each => each > step * 1.5)) risks.push('The candles have gaps; what happened there is not known.')

@@ -226,6 +226,16 @@ analysing('warns of gaps, of a price from elsewhere and of a feed that stops', (
   assert.match(analyseBot(request({ recentCandles: still })).risks.join(' '), 'does not move')
 })
 
+analysing('says what too few candles leave unknown, and warns as long as something is', () => {
+  for (let count = 0; count < 40; count++) {
+    const { indicators, risks, strategies } = analyseBot(request({ recentCandles: waves(count, 1) }))
+    const unknown = Object.values(indicators).includes(null)
+    assert.is(risks.join(' ').includes(`Only ${count} candles`), unknown, `${count} candles`)
+    const trend = strategies.find(({ name }) => name === 'Trend following')
+    assert.is(trend?.why.includes('too few candles'), indicators.emaSlow === null, `${count} candles`)
+  }
+})
+
 analysing('stays within its schema for the wildest candles the schema lets in', () => {
   const extremes = [1e-9, 1e12, 1, 1e-9, 0.5, 1e12]
   for (let seed = 0; seed < 300; seed++) {
