@@ -65,7 +65,7 @@ export function drawDays({ data, complete, asOf, timezone }: Days, columns = pro
 }
 
 /** With cents, or as many decimals as an amount of a coin has. */
-function amount(value: number): string {
+export function amount(value: number): string {
   const cents = value.toFixed(2)
   return Math.abs(Number(cents) - value) < 1e-9 ? cents : value.toFixed(8).replace(/0+$/, '')
 }

@@ -4,6 +4,7 @@ import { type RevenueRow, readRevenue } from '../../db/analytics/revenue.ts'
 import { endOfPresent } from '../../db/analytics/windows.ts'
 import { findPartner } from '../../db/partners/partners.ts'
 import { type EarningLine, listEarningLines } from '../../db/platform/console.ts'
+import { amount } from '../analytics/bars.ts'
 import { type Column, clean, cut, fit, instant, sparkline, tones, usd } from './text.ts'
 import { type KeyAction, listing, MARK, next, open, type View } from './view.ts'
 
@@ -30,16 +31,17 @@ const filterOf = (filter: string): { mode: (typeof modes)[number]; measure: Meas
 }
 
 const currencyOf = ({ currency }: { currency: string | null }) => currency ?? '–'
-const amount = (value: string, currency: string | null) =>
-  currency === 'USD' || currency === 'EUR' ? usd(value) : value
+const inCents = (currency: string | null) => currency === 'USD' || currency === 'EUR'
+const ofList = (value: string, currency: string | null) => (inCents(currency) ? usd(value) : value)
+const ofDays = (value: number, currency: string | null) => (inCents(currency) ? usd(value.toFixed(2)) : amount(value))
 
 const earningColumns: Column<EarningLine>[] = [
   { title: 'Partner', width: 10, grow: true, of: line => line.name },
   { title: 'Currency', width: 8, of: currencyOf },
   { title: 'Contracts', width: 10, right: true, of: line => String(line.contracts) },
-  { title: 'Markup', width: 13, right: true, of: line => amount(line.markup, line.currency) },
+  { title: 'Markup', width: 13, right: true, of: line => ofList(line.markup, line.currency) },
   { title: `${DAYS} days`, width: DAYS, of: line => sparkline(line.days.map(Number)), tone: () => tones.link },
-  { title: 'Stakes', width: 15, right: true, from: 110, of: line => amount(line.stake, line.currency) },
+  { title: 'Stakes', width: 15, right: true, from: 110, of: line => ofList(line.stake, line.currency) },
   { title: 'Partner id', width: 30, from: 150, of: line => line.partnerId }
 ]
 
@@ -108,7 +110,7 @@ function drawDays(
   const room = Math.max(1, width - COUNTED)
   const bar = (row: RevenueRow) => '█'.repeat(most === 0 ? 0 : Math.round((Number(row[measure]) / most) * room))
   const sum = (of: Measure) => shown.reduce((total, row) => total + Number(row[of]), 0)
-  const totals = `${sum('contracts')} contracts, stakes ${usd(sum('stake').toFixed(2))}, markup ${usd(sum('markup').toFixed(2))}`
+  const totals = `${sum('contracts')} contracts, stakes ${ofDays(sum('stake'), currency)}, markup ${ofDays(sum('markup'), currency)}`
   const title = [fit('Day', 10), fit('Contracts', 9, true), fit('Traders', 7, true), fit('Markup', 12, true), measure]
   const known = complete ? '' : '; something is still unknown (? where a markup is)'
   return {
@@ -125,7 +127,7 @@ function drawDays(
             row.start.toISOString().slice(0, 10),
             fit(String(row.contracts), 9, true),
             fit(String(row.traders), 7, true),
-            fit(`${usd(Number(row.markup).toFixed(2))}${row.markupUnknown > 0 ? '?' : ''}`, 12, true),
+            fit(`${ofDays(Number(row.markup), currency)}${row.markupUnknown > 0 ? '?' : ''}`, 12, true),
             bar(row)
           ].join('  '),
           width

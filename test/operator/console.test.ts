@@ -5,6 +5,7 @@ import { userInfo } from 'node:os'
 import { stripVTControlCharacters } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { analytics } from '../../cli/console/analytics.ts'
 import { overview } from '../../cli/console/overview.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
@@ -288,6 +289,16 @@ narrow('keeps the id of a halted partner whole, on a line of its own', () => {
     assert.is(texts.filter(text => text.includes(acme.partnerId)).length, 1, `${columns}: ${texts.join('\n')}`)
     assert.match(texts.join('\n'), 'wrong prices since 08:12')
   }
+})
+
+narrow('shows what an application earned in a coin with all its decimals', () => {
+  const day = { start: new Date('2026-11-21T00:00:00Z'), currency: 'BTC', contracts: 2, traders: 1 }
+  const sums = { stake: '0.00123456', payout: '0', pnl: '0', markup: '0.00001234', markupUnknown: 0, group: null }
+  const data = { name: 'Acme', days: [{ ...day, ...sums }], complete: true, asOf: new Date(), readAtMs: 0 }
+  const place = { opened: `${acme.partnerId} BTC`, filter: '', search: '' }
+  const { head, lines } = analytics.draw(data as never, place, { columns: 100, rows: 24 })
+  assert.match(head.join(), '2 contracts, stakes 0.00123456, markup 0.00001234')
+  assert.match(lines[0]?.text ?? '', ' 0.00001234 ')
 })
 
 narrow.run()
