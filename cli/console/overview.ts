@@ -49,7 +49,7 @@ export const overview: View<Overview> = {
     const series = everyMinute(minutes)
     const latest = series.at(-2) ?? series.at(-1)
     const of = (phase: string) => phases.find(each => each.phase === phase)
-    const [queued, sending, review, open] = ['queued', 'sending', 'review', 'open'].map(of)
+    const [unproven, queued, sending, review, open] = ['unproven', 'queued', 'sending', 'review', 'open'].map(of)
     const inDoubt = (sending?.count ?? 0) + (review?.count ?? 0)
     const oldest = Math.max(sending?.oldestSeconds ?? 0, review?.oldestSeconds ?? 0)
     const sum = (field: 'waiting' | 'active' | 'deadLetters') =>
@@ -77,6 +77,8 @@ export const overview: View<Overview> = {
       ...placingTexts(halts, columns - LABEL).map((text, i) =>
         row(i === 0 ? 'Placing' : '', text, alarm(halts.length > 0))
       ),
+      // They wait for the broker to accept a token, and are queued then.
+      ...(unproven && unproven.count > 0 ? [row('Unproven', withAge(unproven))] : []),
       row('Queued', withAge(queued)),
       row('Open', String(open?.count ?? 0)),
       row('In doubt', doubtText(inDoubt, oldest, review?.count ?? 0), alarm((review?.count ?? 0) > 0)),

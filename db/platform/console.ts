@@ -59,7 +59,7 @@ export interface PhaseCount {
   oldestSeconds: number | null
 }
 
-/** Queued, sending, review and open orders; one partial index each. */
+/** Unproven, queued, sending, review and open orders; one partial index each. */
 export async function readPhaseCounts(db: Db): Promise<PhaseCount[]> {
   const one = (phase: Phase, since: string) =>
     `select '${phase}' as phase, count(*) as count,
@@ -68,6 +68,7 @@ export async function readPhaseCounts(db: Db): Promise<PhaseCount[]> {
   return rows<PhaseCount>(
     db,
     [
+      one('unproven', 'queued_at'),
       one('queued', 'queued_at'),
       one('sending', 'sent_at'),
       one('review', 'coalesce(sent_at, queued_at)'),

@@ -183,6 +183,15 @@ reading('counts orders by phase, with the age of the oldest', async () => {
   assert.is(of('queued')?.oldestSeconds, null)
 })
 
+reading('counts the orders that wait for their account to be proven', async () => {
+  await insertOrderRows(db, trader, { phase: 'unproven', at: new Date(Date.now() - 100_000) })
+  const place = { filter: '', search: '' }
+  const read = await readShortly(db, trx => overview.read(trx, place, { config: services.config, before: undefined }))
+  const { lines } = overview.draw(read, place, { columns: 100, rows: 24 })
+  assert.match(stripVTControlCharacters(lines.map(({ text }) => text).join('\n')), /\nUnproven +1, the oldest for /)
+  await db('orders').where({ phase: 'unproven' }).delete()
+})
+
 reading('lists partners with traders and balance, and finds them by name and id', async () => {
   const found = await listPartnerLines(db, { text: 'acme', limit: 10 })
   assert.equal(
