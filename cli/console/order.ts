@@ -7,9 +7,10 @@ import type { Db } from '../../db/postgres/connection.ts'
 import { age, type Column, clock, cut, fit, instant, toneOf, tones, wrap } from './text.ts'
 import type { Drawn, Size } from './view.ts'
 
-/** The status the partner sees, except that an order in review is REVIEW. */
-export function statusOf({ phase, status }: { phase: string; status: string }): string {
-  return phase === 'review' ? 'REVIEW' : status
+/** The status the partner sees, except that an order in review is REVIEW: also an open one whose end waits for a decision. */
+export function statusOf(order: Pick<OrderLine, 'phase' | 'status' | 'error_code'>): string {
+  const { phase, status, error_code } = order
+  return phase === 'review' || (phase === 'open' && error_code === 'REVIEW_REQUIRED') ? 'REVIEW' : status
 }
 
 export function contractOf(order: {

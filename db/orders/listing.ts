@@ -8,6 +8,9 @@ import { allOrders, CLOCK_SLACK_MS, neverArchivedFrom, orderName } from './archi
 import { entryColumns } from './entry.ts'
 import type { OrderRow } from './reading.ts'
 
+/** A condition: the order waits for the operator's decision, bought or not; as SQL. */
+export const inReview = `(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`
+
 interface OrderFilter {
   partnerId?: string
   traderExternalId?: string
@@ -149,7 +152,7 @@ async function pageOf<Row extends ListedOrder>(
   if (filter.status === 'FAILED' || filter.status === 'CLOSED') query.where({ phase: filter.status.toLowerCase() })
   if (filter.clientOrderId !== undefined) query.where({ client_order_id: filter.clientOrderId })
   if (filter.brokerOrderId !== undefined) query.where({ broker_order_id: filter.brokerOrderId })
-  if (filter.review) query.whereRaw(`(phase = 'review' or (phase = 'open' and error_code = 'REVIEW_REQUIRED'))`)
+  if (filter.review) query.whereRaw(inReview)
   if (filter.errorCode !== undefined) query.where({ error_code: filter.errorCode })
   if (filter.asset !== undefined) query.where({ asset: filter.asset })
   if (filter.accountId !== undefined) query.where({ account_id: filter.accountId })

@@ -3,6 +3,7 @@
 import type { AccountMode } from '../../schemas/fields/fields.ts'
 import { orderIdAt } from '../../schemas/fields/ids.ts'
 import type { Plan, SaasStatus } from '../../schemas/partners.ts'
+import { inReview } from '../orders/listing.ts'
 import type { Phase } from '../orders/reading.ts'
 import { saasStatus } from '../partners/partners.ts'
 import { type Db, rows } from '../postgres/connection.ts'
@@ -219,7 +220,7 @@ async function listRecentLines(db: Db, { status = '', text = '', limit }: OrderL
     db,
     `select ${line}
        from (select * from orders order by id desc limit :among) o join partners p on p.id = o.partner_id
-      where (:status = '' or case o.phase when 'review' then 'REVIEW' else o.status end = :status)
+      where (:status = '' or case when ${inReview} then 'REVIEW' else o.status end = :status)
         and (:sought = '' or strpos(lower(concat_ws(' ', o.id, o.client_order_id, o.broker_order_id, o.account_id,
                                                   o.trader_external_id, o.asset, p.name)), lower(:sought)) > 0)
       order by o.id desc limit :limit`,

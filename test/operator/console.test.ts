@@ -6,6 +6,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { analytics } from '../../cli/console/analytics.ts'
+import { statusOf } from '../../cli/console/order.ts'
 import { overview } from '../../cli/console/overview.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
@@ -223,6 +224,25 @@ reading('lists orders newest first, by status and by text', async () => {
   assert.equal(await idsOf({ text: 'EURUSD' }), [failed])
   assert.equal(await idsOf({ text: 'customer-18' }), [review, sending])
   assert.equal(await idsOf({ text: '%' }), [])
+})
+
+reading('lists an open order whose end waits for the operator among those in review, as the command does', async () => {
+  const named = { error_code: 'REVIEW_REQUIRED', error_message: 'it contradicts itself' }
+  await db('orders').where({ id: opened }).update(named)
+  const listed = JSON.parse((await operator(env, 'orders', 'list', '--status', 'REVIEW', '--json')).stdout)
+  const orders = await listOrderLines(db, { status: 'REVIEW', limit: 10 })
+  assert.equal(
+    [orders.map(({ id }) => id), orders.map(statusOf)],
+    [
+      [review, opened],
+      ['REVIEW', 'REVIEW']
+    ]
+  )
+  assert.equal(
+    listed.data.map(({ orderId }: { orderId: string }) => orderId),
+    [review, opened]
+  )
+  await db('orders').where({ id: opened }).update({ error_code: null, error_message: null })
 })
 
 reading('lists what is in doubt, reviews first, with how many contracts it could be', async () => {
