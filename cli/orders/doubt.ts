@@ -46,7 +46,9 @@ export function addOrdersInDoubt(orders: Command): void {
 
   orders
     .command('audit')
-    .description("Compare the accounts' recent contracts at the broker with our orders, and list what differs")
+    .description(
+      "Compare accounts' recent contracts at the broker with our orders, and list what differs: of 200 accounts at most, those due longest first"
+    )
     .addHelpText('after', examples('orders audit', 'orders audit --json'))
     .action(
       withStore(
