@@ -139,9 +139,9 @@ export function eventsOf(order: OrderRow): OrderEvent[] {
 
 const LABEL = 16
 
-/** The time since an order was placed: +0.412 s, +3 m 20 s; empty for none. */
+/** The time since an order was placed: +0.412 s, +3 m 20 s, −1 m 5 s by a clock that is behind; empty for none. */
 export function offsetText(ms: number): string {
   if (ms === 0) return ''
-  if (Math.abs(ms) < 60_000) return `${ms < 0 ? '−' : '+'}${(Math.abs(ms) / 1000).toFixed(3)} s`
-  return `+${age(ms / 1000)}`
+  const seconds = Math.abs(ms) / 1000
+  return `${ms < 0 ? '−' : '+'}${seconds < 60 ? `${seconds.toFixed(3)} s` : age(seconds)}`
 }

@@ -6,7 +6,7 @@ import { stripVTControlCharacters } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { analytics } from '../../cli/console/analytics.ts'
-import { statusOf } from '../../cli/console/order.ts'
+import { offsetText, statusOf } from '../../cli/console/order.ts'
 import { overview } from '../../cli/console/overview.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
@@ -328,6 +328,10 @@ narrow('shows what an application earned in a coin with all its decimals', () =>
   const { head, lines } = analytics.draw(data as never, place, { columns: 100, rows: 24 })
   assert.match(head.join(), '2 contracts, stakes 0.00123456, markup 0.00001234')
   assert.match(lines[0]?.text ?? '', ' 0.00001234 ')
+})
+
+narrow('shows what a clock that is behind dates before an order was placed as before it', () => {
+  assert.equal([0, 412, -412, 200_000, -65_000].map(offsetText), ['', '+0.412 s', '−0.412 s', '+3 m 20 s', '−1 m 5 s'])
 })
 
 narrow.run()
