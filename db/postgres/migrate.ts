@@ -91,6 +91,8 @@ async function refuseEncoding(client: pg.Client): Promise<void> {
     )
 }
 
+const RETENTION_SECONDS = 30 * 86_400
+
 async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig): Promise<string[]> {
   const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
   const boss = new PgBoss({
@@ -106,14 +108,15 @@ async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig):
   try {
     for (const [name, rule] of Object.entries<QueueRule>(queues)) {
       const dead = deadLetterOf(name as QueueName)
-      await boss.createQueue(dead, { retentionSeconds: 30 * 86_400 })
+      await boss.createQueue(dead, { retentionSeconds: RETENTION_SECONDS })
       const options = {
         deadLetter: dead,
         retryLimit: rule.retry?.limit ?? 0,
         retryDelay: rule.retry?.delaySeconds ?? 0,
         retryBackoff: rule.retry !== undefined,
         expireInSeconds: rule.retry?.expireSeconds ?? 60,
-        retentionSeconds: 86_400,
+        // A job that is the only trace of its work waits as long as dead letters do, however long no worker runs.
+        retentionSeconds: rule.retry ? RETENTION_SECONDS : 86_400,
         deleteAfterSeconds: 3600,
         notify: false
       }

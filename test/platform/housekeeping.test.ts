@@ -1,6 +1,7 @@
 // What is deleted by its age is deleted whatever happens to the rest of it.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { newId } from '../../schemas/fields/ids.ts'
 import { runHousekeeping } from '../../worker/housekeeping.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 
@@ -36,6 +37,20 @@ housekeeping('deletes the other kinds when one of them fails, and reports that',
   assert.equal(await db('password_resets').select('trader_id'), [{ trader_id: lasting.traderId }])
   await db.raw('drop trigger refuse on sessions')
   await runHousekeeping(services)
+})
+
+housekeeping('keeps a job that is the only trace of its work while no worker runs for days', async () => {
+  const { queue } = services
+  const orderId = newId('order')
+  await db.transaction(trx => queue.enqueue(trx, 'copy.close', [{ orderId }]))
+  const days = 29
+  await db.raw(
+    `update pgboss.job set created_on = created_on - ?::int * interval '1 day', start_after = start_after - ?::int * interval '1 day',
+            keep_until = keep_until - ?::int * interval '1 day' where name = 'copy.close'`,
+    [days, days, days]
+  )
+  await queue.boss.supervise('copy.close')
+  assert.equal(await db('pgboss.job').where({ name: 'copy.close' }).select('data'), [{ data: { orderId } }])
 })
 
 housekeeping.after(closeAll)
