@@ -15,6 +15,8 @@ const quota = suite('a call budget')
 
 /** A clock that is frozen until it is moved; alarms ring on the way. */
 class HandClock implements Pick<Clock, 'now' | 'after'> {
+  /** How many alarms rang. */
+  rung = 0
   #time = 1_000_000
   #alarms = new Set<{ at: number; run: () => void }>()
 
@@ -35,6 +37,7 @@ class HandClock implements Pick<Clock, 'now' | 'after'> {
       if (next === undefined) break
       this.#alarms.delete(next)
       this.#time = Math.max(this.#time, next.at)
+      this.rung += 1
       next.run()
       await Promise.resolve()
     }
@@ -131,6 +134,24 @@ quota('gives up a wait when its time runs out or it is called off', async () => 
   budget.setLimits({ pricing: { perMinute: 5, perHour: 5 } })
   await clock.move(71_000)
   assert.is(await late, 'QuotaExhausted')
+})
+
+quota('gives up a read when its time runs out although a purchase still waits', async () => {
+  const { clock, budget } = budgetOf(1_000)
+  let ended = 'waits'
+  budget.backOff('pricing')
+  budget.take('pricing', { waitMs: 5_000 })!.catch((error: BrokerError) => {
+    ended = error.brokerCode
+  })
+  const bought = budget.take('pricing', { urgent: true, waitMs: 60_000 })!
+  budget.backOff('pricing')
+  budget.backOff('pricing')
+  const before = clock.rung
+  await clock.move(7_000)
+  assert.is(ended, 'QuotaExhausted')
+  assert.ok(clock.rung - before < 5, `${clock.rung - before} alarms rang`)
+  await clock.move(1_000)
+  await bought
 })
 
 quota('gives up a wait that was called off while it was read what others spent', async () => {

@@ -91,8 +91,9 @@ export class WaitingCalls {
   /** Starts every waiting call that fits, and gives up those whose time has run out. */
   serve(): void {
     const now = this.#clock.now()
+    for (const waiting of [...this.#urgent, ...this.#ordinary])
+      if (waiting.deadline < now) waiting.fail(exhausted(this.#what))
     for (const queue of [this.#urgent, this.#ordinary]) {
-      for (const waiting of [...queue]) if (waiting.deadline < now) waiting.fail(exhausted(this.#what))
       while (queue.length > 0 && this.#places.readyAt(now, queue[0]!.urgent) <= now && this.#places.admit(now))
         queue[0]!.go()
       // A purchase that waits is not overtaken by a read.
