@@ -134,6 +134,35 @@ resting('is lost when the broker stays away, after a bounded time', async () => 
   await own.close()
 })
 
+resting('is not lost for a time in which another one missed sales', async () => {
+  const own = await startSimulator({ tickMs: 20, limits: 'off' })
+  const lostAfterMs = 4_000
+  const client = clientOf({ ...quickly, lostAfterMs, responseTimeoutMs: 400 }, own)
+  const first = await buyHourOf(client)
+  await first.recorder.rest()
+  own.faults.set({ down: true })
+  const since = performance.now()
+  await failure(first.session.balance())
+  first.session.unsubscribe(first.contractId)
+  // The last attempt to subscribe to sales has ended as well.
+  while (performance.now() - since < lostAfterMs) await failure(first.session.balance())
+  own.faults.set({ down: false })
+  await upTo(() => first.session.balance().then(Boolean, () => false))
+  const second = newParkedRecorder()
+  await first.session.buy(hour, { ...buyOptions, listener: second.listener })
+  await second.rest()
+  let lost: unknown
+  void second.lost.then(cause => {
+    lost = cause
+  })
+  const { accountId } = first.account
+  own.faults.add({ effect: 'error', code: 'InternalServerError', call: 'transaction', loginid: accountId, times: 1 })
+  assert.is(frontOf(own).cutAll(accountId), 1)
+  await upTo(() => lost !== undefined || countStreams(own, accountId, 'transaction') === 1)
+  assert.is(lost, undefined)
+  await own.close()
+})
+
 resting('keeps its stream where sales cannot be subscribed to', async () => {
   const account = newAccount()
   simulator.faults.add({ effect: 'error', code: 'PermissionDenied', call: 'transaction', loginid: account.accountId })

@@ -57,7 +57,7 @@ export class ParkedContracts {
 
   /** For how long sales may have been missed, in ms; null when they are received, or no contract is parked. */
   get behindMs(): number | null {
-    if (this.#behindSince === null || this.#timers.size === 0) return null
+    if (this.#behindSince === null) return null
     return performance.now() - this.#behindSince
   }
 
@@ -86,6 +86,8 @@ export class ParkedContracts {
   end(contractId: string): void {
     clearTimeout(this.#timers.get(contractId)?.timer)
     this.#timers.delete(contractId)
+    // Whatever is parked next is parked while sales are received: it has missed none.
+    if (this.#timers.size === 0) this.#behindSince = null
   }
 
   /** A connection is gone. */
