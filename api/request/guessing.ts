@@ -160,8 +160,9 @@ async function slowed<T>(
     await new Promise<void>(resolve => lane.waiting.push(resolve))
   } else lane.running += 1
   try {
-    await sleep(delayMs, undefined, { signal }).catch(cause => {
-      throw new ApiError('UNAVAILABLE', undefined, { cause })
+    await sleep(delayMs, undefined, { signal }).catch(() => {
+      // Without a cause, which would be logged as a fault: the caller is gone, or this process stops.
+      throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
     })
     return await check()
   } finally {

@@ -1,10 +1,12 @@
 // From which failure on an attempt with a password is slowed: by its e-mail, by the end user's address, by its partner.
+import { connect } from 'node:net'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { endUserIpOf, guarded } from '../../api/request/guessing.ts'
 import type { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
+import { startApi } from '../support/processes.ts'
 
 const harness = await openHarness()
 
@@ -71,6 +73,24 @@ slowing(
     assert.is(await openAttempts().fail(), false)
   }
 )
+
+slowing('that its caller does not wait for is no fault for the operator to look at', async () => {
+  const { key } = await harness.makePartner()
+  const api = await startApi(harness.env)
+  const body = JSON.stringify({ email: 'victim@example.com', password: 'a wrong password' })
+  const headers = { authorization: `Bearer ${key}`, 'content-type': 'application/json' }
+  for (let count = 0; count < 10; count++) {
+    const { status } = await fetch(`${api.address}/v1/traders/login`, { method: 'POST', headers, body })
+    assert.is(status, 401)
+  }
+  const { hostname, port } = new URL(api.address)
+  const fields = Object.entries({ ...headers, host: hostname, 'content-length': body.length })
+  const lines = ['POST /v1/traders/login HTTP/1.1', ...fields.map(([name, value]) => `${name}: ${value}`), '', body]
+  const socket = connect(Number(port), hostname)
+  socket.write(lines.join('\r\n'), () => socket.destroy())
+  const { level } = JSON.parse(await api.line(/"error":"UNAVAILABLE"/)) as { level: number }
+  assert.is(level, 30)
+})
 
 const address = suite('X-End-User-IP')
 
