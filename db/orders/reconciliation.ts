@@ -24,6 +24,26 @@ const AGAIN_MINUTES = 5
 // Books are compared with an overlap: a purchase may show late.
 const OVERLAP_SECONDS = 120
 
+/** The applications that a partner had in a dialect until a day before `since` or later, as SQL. */
+const formerAppIds = ({ partnerId, dialect, since }: { partnerId: string; dialect: string; since: string }) =>
+  `array(select l.details -> 'from' ->> 'brokerAppId' from audit_log l
+          where l.target = ${partnerId} and l.action = 'partners.set-broker' and l.details -> 'from' ->> 'dialect' = ${dialect}
+            and l.at > ${since} - interval '1 day')`
+
+/** The applications that the order's partner had in the order's dialect until a day before `since` or later. */
+export async function formerApplications(
+  db: Db,
+  { partner_id: partnerId, dialect }: Pick<OrderRow, 'partner_id' | 'dialect'>,
+  since: Date
+): Promise<string[]> {
+  const [found] = await rows<{ appIds: string[] }>(
+    db,
+    `select ${formerAppIds({ partnerId: ':partnerId', dialect: ':dialect', since: ':since::timestamptz' })} as "appIds"`,
+    { partnerId, dialect, since }
+  )
+  return found?.appIds ?? []
+}
+
 /**
  * Takes accounts with orders since their last comparison, or whose last turn did not finish: round-robin among partners, of each
  * the longest due first. No other worker gets one until `everyMinutes` have passed, or a few minutes if its turn does not finish;
@@ -63,9 +83,7 @@ export async function takeDueAccounts(
       where a.id = mine.id and p.id = a.partner_id
      returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
        p.broker_dialect as dialect,
-       array(select l.details -> 'from' ->> 'brokerAppId' from audit_log l
-              where l.target = a.partner_id and l.action = 'partners.set-broker' and l.details -> 'from' ->> 'dialect' = p.broker_dialect
-                and l.at > coalesce(mine.compared_at, '-infinity') - interval '1 day') as "formerAppIds",
+       ${formerAppIds({ partnerId: 'a.partner_id', dialect: 'p.broker_dialect', since: "coalesce(mine.compared_at, '-infinity')" })} as "formerAppIds",
        coalesce(mine.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
          - interval '${OVERLAP_SECONDS} seconds' as since,
        a.audited_at as "takenAt"`,

@@ -5,6 +5,7 @@ import { type DueAccount, listBreaks, markCompared, takeDueAccounts } from '../.
 import type { Config } from '../../schemas/config/config.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
+import { unownedSince } from '../../worker/orders/evidence.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
@@ -252,6 +253,7 @@ books('show a contract that was bought under the application that the partner ha
     .update({ broker_app_id: String(OURS) })
   await insertOrderRows(db, trader, { phase: 'failed', at })
   const [orphan, strange] = [OURS, 5].map(appId => call(accountId, appId, at.getTime() + 1000))
+  const { id: accountRowId } = await db('broker_accounts').where({ account_id: accountId }).first('id')
   const change = ['partners', 'set-broker', partnerId, '--dialect', 'v3', '--broker-app-id', '77', '--json']
   assert.is((await operator(harness.env, ...change)).exitCode, 0)
   await reconcileAccounts(openWorker(), { everyMinutes: 0 })
@@ -259,6 +261,20 @@ books('show a contract that was bought under the application that the partner ha
   assert.equal(
     found.map(({ kind, contractId }) => [kind, contractId]),
     [['ORPHAN', orphan]]
+  )
+  // As they are compared before a purchase after a restore.
+  const order = {
+    partner_id: partnerId,
+    account_id: accountId,
+    app_id: '77',
+    dialect: 'v3',
+    broker_account_id: accountRowId
+  } as const
+  const now = { nowMs: Date.now(), wallMs: Date.now() }
+  const unowned = await unownedSince(openWorker(), order, { databaseMs: at.getTime(), ...now })
+  assert.equal(
+    unowned.map(({ contractId }) => contractId),
+    [orphan]
   )
 })
 

@@ -3,6 +3,7 @@
 // ours is needed it is the database's; this worker's own clock is used only to measure the difference between the two.
 import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'
+import { formerApplications } from '../../db/orders/reconciliation.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from '../../db/orders/resolving.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { isOurFault } from '../broker/dialects/errors.ts'
@@ -184,12 +185,12 @@ function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: Pu
 }
 
 /**
- * Contracts of the account that were bought since `since` (database clock) by the partner's application, or by one that the
- * broker does not name, and that no order owns. Throws when the broker cannot be reached, or lists more than can be read.
+ * Contracts of the account that were bought since `since` (database clock) by the partner's application, by one that it had until
+ * lately, or by one that the broker does not name, and that no order owns. Throws when the broker cannot be reached, or lists more than can be read.
  */
 export async function unownedSince(
   services: WorkerServices,
-  order: Pick<OrderRow, 'account_id' | 'app_id' | 'dialect' | 'broker_account_id'>,
+  order: Pick<OrderRow, 'partner_id' | 'account_id' | 'app_id' | 'dialect' | 'broker_account_id'>,
   since: { databaseMs: number; nowMs: number; wallMs: number }
 ): Promise<Evidence[]> {
   const session = await openSession(services, refOf(order))
@@ -203,9 +204,11 @@ export async function unownedSince(
     throw new Error(
       `The account's lists at the broker since ${new Date(from * 1000).toISOString()} are longer than can be read.`
     )
+  const former = await formerApplications(services.db, order, new Date(since.databaseMs))
+  const appIds = new Set([null, order.app_id, ...former])
   const ours = new Map(
     rows
-      .filter(({ appId, purchaseTime }) => (appId === null || appId === order.app_id) && (purchaseTime ?? from) >= from)
+      .filter(({ appId, purchaseTime }) => appIds.has(appId) && (purchaseTime ?? from) >= from)
       .map(item => [item.contractId, item])
   )
   const owned = await ownedContracts(services.db, order.account_id, [...ours.keys()])
