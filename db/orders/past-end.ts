@@ -4,6 +4,7 @@ import { Big } from 'big.js'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows } from '../postgres/connection.ts'
+import { servedByNoOther } from '../traders/account-leases.ts'
 import { type Closed, closeOrders } from './leases.ts'
 import type { OrderRow } from './reading.ts'
 import { resolveBreaks } from './reconciliation.ts'
@@ -32,11 +33,12 @@ export type Overdue = Pick<
  * Orders that are open two minutes after their contract's end; and multiplier orders (which have no end) whose account's token
  * was refused, or which nobody watches in a dialect that their partner has left, as the token of the new dialect may not open
  * them. Orders that were reported already are left out. With `everyMinutes` above 0 each order is returned once in that many
- * minutes, by a caller whose last call was `sinceMs` ago. Where there are more than `limit`, a random choice is returned.
+ * minutes, by a caller whose last call was `sinceMs` ago. With a `worker`, only orders of accounts that no other living worker
+ * serves. Where there are more than `limit`, a random choice is returned.
  */
 export async function listOverdue(
   db: Db,
-  { everyMinutes, sinceMs, limit }: { everyMinutes: number; sinceMs: number; limit: number }
+  options: { everyMinutes: number; sinceMs: number; limit: number; worker?: string | null }
 ): Promise<Overdue[]> {
   return rows<Overdue>(
     db,
@@ -49,8 +51,9 @@ export async function listOverdue(
                          and f.broker_order_id = o.broker_order_id and f.kind = 'UNSETTLED')
         and (:everyMinutes = 0 or floor(extract(epoch from now() - o.opened_at) / (60 * greatest(:everyMinutes, 1)))
                                   > floor((extract(epoch from now() - o.opened_at) - :sinceMs::float8 / 1000) / (60 * greatest(:everyMinutes, 1))))
+        and (:worker::text is null or ${servedByNoOther('o.account_id', ':worker')})
       order by random() limit :limit`,
-    { everyMinutes, sinceMs, limit }
+    { worker: null, ...options }
   )
 }
 

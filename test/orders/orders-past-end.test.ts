@@ -182,6 +182,18 @@ reporting(
   }
 )
 
+reporting('leaves an order of an account that another living worker serves to that one', async () => {
+  const [mine, theirs] = [await makeOpen(expired), await makeOpen(expired)]
+  await db('lease_holders').insert({ name: 'other', lease_until: new Date(Date.now() + 600_000) })
+  await db('account_leases').insert({ account_id: theirs.trader.accountId, worker: 'other' })
+  assert.is(await reconcilePastEnd(services, { everyMinutes: 0 }), 1)
+  assert.equal([(await findingsOf(mine.trader)).length, (await findingsOf(theirs.trader)).length], [1, 0])
+  // Nobody served it: it is this worker's from now on, so that no other reads it too.
+  const { account_id: accountId } = mine.order
+  assert.is((await db('account_leases').where({ account_id: accountId }).first('worker'))?.worker, 'test')
+  assert.is(await reconcilePastEnd({ ...services, worker: 'other' }, { everyMinutes: 0 }), 1)
+})
+
 reporting('takes others the next time where there are more than can be looked up at once', async () => {
   const orders = [await makeOpen(expired), await makeOpen(expired), await makeOpen(expired)]
   const left = new Set(orders.map(({ order }) => order.id))

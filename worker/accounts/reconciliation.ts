@@ -113,7 +113,7 @@ export async function reconcileAccounts(
     }
     await Promise.all(Array.from({ length: AT_ONCE }, compareNext))
   }
-  summary.unsettled += await reconcilePastEnd(services, { everyMinutes })
+  summary.unsettled += await reconcilePastEnd(services, { everyMinutes, all })
   return summary
 }
 

@@ -4,6 +4,7 @@
 
 import { listOverdue, type Overdue, usablePlaces } from '../../db/orders/past-end.ts'
 import { type ContractBreak, claimedContracts, insertBreak } from '../../db/orders/reconciliation.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError, type ContractState } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
@@ -19,19 +20,27 @@ const FIRST_MS = 60_000
 /** When each worker listed them last, by its monotonic clock. */
 const listedAt = new WeakMap<WorkerServices, number>()
 
-/** Reports orders that are open here and closed, unknown or out of reach at the broker; returns how many are new. */
+/**
+ * Reports orders that are open here and closed, unknown or out of reach at the broker: all of them, or those of accounts that this
+ * worker serves or none. Returns how many are new.
+ */
 export async function reconcilePastEnd(
   services: WorkerServices,
-  { everyMinutes }: { everyMinutes: number }
+  { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
 ): Promise<number> {
   let reported = 0
   // Accounts whose broker cannot be reached now: their other orders would wait for the same time-out.
   const away = new Set<string>()
   const now = services.clock.now()
   const sinceMs = now - (listedAt.get(services) ?? now - FIRST_MS) + OVERLAP_MS
-  const overdue = await listOverdue(services.db, { everyMinutes, sinceMs, limit: ORDERS })
+  const { db, worker } = services
+  const overdue = await listOverdue(db, { everyMinutes, sinceMs, limit: ORDERS, worker: all ? null : worker })
   listedAt.set(services, now)
+  // Of an account that nobody serves each worker has the orders: one takes it, and reads them.
+  const accountIds = all ? [] : overdue.map(order => order.account_id)
+  const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
   for (const order of overdue) {
+    if (!all && served.get(order.account_id) !== worker) continue
     if (away.has(order.broker_account_id)) continue
     const details = await readContract(services, order).catch((error: unknown) => {
       services.log.warn({ err: error, orderId: order.id }, 'an order past its end could not be looked up')
