@@ -223,23 +223,28 @@ function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean):
   )
 }
 
-/** Queues failed orders again that may be repeated: with their terms, and their account as it is now, if their callers' facts hold. */
+/**
+ * Queues failed orders again that may be repeated, if their callers' facts hold: with their terms, their account as it is now, and the
+ * application and dialect that their partner has now. Their old ones may not be in use any more, and another halt applies to these.
+ */
 function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean): Promise<StoredOrder[]> {
   return rows(
     db,
     sql`with ${proven}, stored as (
          update orders o
             set phase = case when a.proven_version = a.token_version then 'queued' else 'unproven' end, account_mode = a.account_mode,
+                app_id = r.app_id, dialect = r.dialect,
                 queued_at = clock_timestamp(), not_before = null,
                 expires_at = ${endOfLife('r')}, reply_channel = r.reply_channel, trace = r.trace, sent_at = null,
                 permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null,
                 has_followers = ${hasFollowers('o.trader_id')}
-           from jsonb_to_recordset(:values::jsonb) as r (${draftColumns}), broker_accounts a
+           from (select v.*, c.app_id, c.dialect from jsonb_to_recordset(:values::jsonb) as v (${draftColumns})
+                   join callers c on ${callerOf('v')}) r, broker_accounts a
           where a.id = o.broker_account_id and o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
             and (r.expected_mode is null or r.expected_mode = a.account_mode)
-            and exists (select from callers c where ${callerOf('r')}) and not ${isHalted('o')}
+            and not ${isHalted('r')}
          returning o.account_id, ${columns}
        ), enqueued as (${queue.enqueueing('order.place', jobsOfStored)})${notify ? workNotified : ''}
        select *${notify ? messagesSent : ''} from stored`,
@@ -254,10 +259,12 @@ function findRepeated(
 ): Promise<(StoredOrder & { halt: HaltFacts | null; otherMode: true | null })[]> {
   return rows(
     db,
-    `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('o')} end as halt,
+    `select ${columns}, case when o.phase = 'failed' and o.retryable then ${haltOf('w')} end as halt,
             case when o.phase = 'failed' and o.retryable and r.expected_mode <> a.account_mode then true end as "otherMode"
        from unnest(:partners::text[], :clients::text[], :modes::text[]) as r (partner_id, client_order_id, expected_mode)
-       join orders o using (partner_id, client_order_id) join broker_accounts a on a.id = o.broker_account_id`,
+       join orders o using (partner_id, client_order_id) join broker_accounts a on a.id = o.broker_account_id
+       join partners p on p.id = o.partner_id
+      cross join lateral (select o.partner_id, o.asset, p.broker_app_id as app_id) w`,
     {
       partners: repeats.map(({ partner_id }) => partner_id),
       clients: repeats.map(({ client_order_id }) => client_order_id),

@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { type HaltedScope, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialects } from '../support/dialects.ts'
 import {
@@ -161,6 +162,36 @@ switching(
     assert.is(await statusOf(accountId), 'CONNECTED')
   }
 )
+
+switching('repeats a failed order in the dialect and under the application that it has now', async () => {
+  const partner = await harness.makePartner()
+  await setBroker(partner.partnerId, 'v3', appIds.v3)
+  const trader = await partner.makeTrader()
+  const body = order(trader)
+  simulator.faults.add({ effect: 'error', call: 'buy', code: 'SanityCheckFailed', loginid: trader.accountId, times: 1 })
+  const failed = await partner.call(placeBinaryOrder, { body })
+  assert.equal([failed.status, failed.body.status], [502, 'FAILED'], JSON.stringify(failed.body))
+  await setBroker(partner.partnerId, 'next', appIds.next)
+  const { db } = harness.services
+  const of = (subject: string): HaltedScope => ({ scope: 'application', subject })
+  await haltTrading(db, { ...of(appIds.next), reason: 'a test', actor: 'cli:test' })
+  const halted = await partner.call(placeBinaryOrder, { body })
+  assert.equal([halted.status, halted.body.error], [503, 'TRADING_HALTED'], JSON.stringify(halted.body))
+  await resumeTrading(db, of(appIds.next))
+  await haltTrading(db, { ...of(appIds.v3), reason: 'a test', actor: 'cli:test' })
+  // The worker may know of the halt that is over for a moment.
+  const bought = await until('the order to be placed', async () => {
+    const response = await partner.call(placeBinaryOrder, { body })
+    return response.body.error !== 'TRADING_HALTED' && response.body
+  })
+  await resumeTrading(db, of(appIds.v3))
+  assert.equal([bought.orderId, bought.status], [failed.body.orderId, 'CLOSED'], JSON.stringify(bought))
+  assert.equal(
+    contractsOf(trader).map(({ appId }) => String(appId)),
+    [appIds.next]
+  )
+  assert.is((await setBroker(partner.partnerId, 'next', appIds.next)).unfinishedElsewhere, 0)
+})
 
 switching.after(closeAll)
 switching.run()
