@@ -129,7 +129,8 @@ export async function pauseProving(db: Db, accountRowId: string, pauseMs: number
 
 /**
  * Fails the unproven orders of an account, whose next order may be tried at once; one that ends with BROKER_UPSTREAM
- * may be tried again. Returns the rows.
+ * may be tried again. Returns the rows: none where the broker has refused a token and the account got another one meanwhile, with
+ * which its orders are tried next.
  */
 export async function failUnproven(
   db: Db,
@@ -139,12 +140,13 @@ export async function failUnproven(
   return rows(
     db,
     `with account as (
-       update broker_accounts set prove_at = null where id = :accountRowId returning id, partner_id
+       update broker_accounts set prove_at = null where id = :accountRowId returning id, partner_id, status
      )
      update orders o
         set phase = 'failed', error_code = :code, error_message = :message, retryable = (:code = 'BROKER_UPSTREAM')
        from account a
       where o.phase = 'unproven' and o.broker_account_id = a.id and o.partner_id = a.partner_id
+        and (a.status = 'REJECTED' or :code <> 'BROKER_DISCONNECTED')
      returning o.id, o.reply_channel`,
     { accountRowId, code, message }
   )

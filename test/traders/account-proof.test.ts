@@ -229,6 +229,22 @@ checking('shows no balance by what an older token opened, of a wrong mode or a w
   assert.equal(await balance(), [404, 'TOKEN_REFUSED'])
 })
 
+checking(
+  'buys what was placed with its present token, although the broker refuses the one before it later',
+  async () => {
+    const accountId = newAccountId()
+    const call = dialect === 'v3' ? 'authorize' : 'accounts'
+    simulator.faults.add({ effect: 'slow', call, delayMs: ANSWER_MS - 500, times: 1 })
+    const traderExternalId = await exchange({ accountId, token: `sim-${newAccountId()}` })
+    const first = place(traderExternalId)
+    await until('its token to be at the broker', () => simulator.faults.settings.rules.length === 0)
+    await exchange({ accountId }, traderExternalId)
+    const { body } = await place(traderExternalId)
+    assert.is(body.status, 'CLOSED', JSON.stringify(body))
+    await first
+  }
+)
+
 checking("whose token belongs to another account is refused as not the token's", async () => {
   const other = newAccountId()
   const traderExternalId = await exchange({ accountId: newAccountId(), token: `sim-${other}` })
