@@ -80,7 +80,8 @@ export async function takeUnproven(
 /**
  * Queues the unproven orders of an account whose token the broker has accepted, as of now; `accountId` when there were any.
  * Those that were stored while the account was exchanged as one of the other mode are failed, for what was expected then does
- * not hold; they may be repeated. Does nothing for an account that is not proven.
+ * not hold; they may be repeated. One whose time to live is over stays for `expireUnproven`, which knows what it waited for. Does
+ * nothing for an account that is not proven.
  */
 export async function queueProven(
   db: Db,
@@ -95,7 +96,7 @@ export async function queueProven(
        -- They keep the order of their arrival, a microsecond apart, whatever the order of the rows.
        select o.id, clock.at - (row_number() over (order by o.queued_at desc, o.id desc) - 1) * interval '1 microsecond' as at
          from orders o cross join clock
-        where o.broker_account_id = :accountRowId and o.phase = 'unproven'
+        where o.broker_account_id = :accountRowId and o.phase = 'unproven' and not ${isOver('o')}
           and o.partner_id = (select partner_id from broker_accounts where id = :accountRowId)
      ), queued as (
        update orders o

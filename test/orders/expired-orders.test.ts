@@ -9,7 +9,7 @@ import { claimOrders, listWaitingAccounts } from '../../db/orders/claiming.ts'
 import { EXPIRED } from '../../db/orders/expired.ts'
 import { renewLease } from '../../db/orders/leases.ts'
 import { releaseUnsent } from '../../db/orders/placing.ts'
-import { expireUnproven } from '../../db/orders/proving.ts'
+import { expireUnproven, queueProven } from '../../db/orders/proving.ts'
 import { expireOrders, findOrders } from '../../db/orders/reading.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
@@ -120,6 +120,17 @@ expired(
     }
   }
 )
+
+expired('has the same reason where the broker accepts the token after that', async () => {
+  const trader = await partner.makeTrader()
+  const [account] = await db('broker_accounts').where({ account_id: trader.accountId })
+  await db('broker_accounts').where({ id: account.id }).update({ proven_version: account.token_version })
+  const id = await makeWaiting(trader, { phase: 'unproven', ...over() })
+  await queueProven(db, account.id)
+  await claim(trader)
+  await expireUnproven(db, 10)
+  assert.is(await messageOf(id), `${EXPIRED} The account could not be opened at the broker.`)
+})
 
 expired('has the reason why it was not sent, when its time was over as its worker gave it back', async () => {
   const trader = await partner.makeTrader()
