@@ -17,6 +17,7 @@ export interface Candidate {
   appId: string | null
   /** null, like the time, where the broker does not show it. */
   buyPrice: string | null
+  /** null also where what the broker shows cannot be true. */
   payout: string | null
   purchaseTime: number | null
   shortcode: string
@@ -46,7 +47,7 @@ export async function getDoubtful(db: Db, orderId: string, reconcileAfterMs: num
 
 /**
  * Makes the contract the order's own; a worker takes its lease from there. A price that the broker does not show is taken to be the
- * stake, until the contract's end shows what it cost. Throws CONFLICT when another decision was first.
+ * stake; where the contract's end shows another one, the order is reviewed. Throws CONFLICT when another decision was first.
  */
 export async function adoptByHand(trx: Db, queue: Queue, order: OrderRow, found: Candidate): Promise<OrderRow> {
   const receipt = {

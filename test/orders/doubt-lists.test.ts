@@ -393,6 +393,27 @@ lists('is adopted by hand where no list shows the id of its contract, by the id 
   lacks = []
 })
 
+for (const payout of [0.5, 3, 5000])
+  lists(`is adopted by hand and settles where the lists show a payout of ${payout}, which cannot be true`, async () => {
+    ;[nulls, lacks, more, besides] = [[], [], { payout }, [{ action_type: 'buy', amount: -1 }]]
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    const order = tickOrder(traderExternalId)
+    const { body } = await partner.call(placeBinaryOrder, { body: order })
+    assert.is(body.status, 'PENDING', JSON.stringify(body))
+    const [contract] = contractsOf(accountId)
+    const adopt = ['orders', 'reconcile', body.orderId, '--adopt', String(contract?.contractId), '--yes', '--json']
+    const adopted = await operator(harness.env, ...adopt)
+    ;[more, besides] = [{}, []]
+    assert.is(adopted.exitCode, 0, adopted.stdout + adopted.stderr)
+    const again = await partner.call(placeBinaryOrder, { body: order })
+    assert.equal(
+      [again.status, again.body.status, again.body.potentialPayout],
+      [200, 'CLOSED', Number(contract?.payout)],
+      JSON.stringify(again.body)
+    )
+  })
+
 // The clock is read once a minute for each application: each of these has one of its own.
 for (const [index, [what, time]] of Object.entries<(seconds: number) => object>({
   'in milliseconds': seconds => ({ time: seconds * 1000 }),

@@ -12,6 +12,7 @@ import { differingTerms, matches, parseShortcode } from '../broker/dialects/shor
 import { PROFIT_TABLE, readPages, STATEMENT } from '../broker/pages.ts'
 import { BrokerError, type Contract, type ContractTerms, type Evidence, type Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
+import { payoutOf } from './receipts.ts'
 import { ceilingOf } from './stake.ts'
 import { contractOf, refOf } from './terms.ts'
 
@@ -78,7 +79,7 @@ export async function candidatesOf(services: WorkerServices, order: Doubt, wallM
     found.map(({ contractId }) => contractId)
   )
   const unowned = found.filter(({ contractId }) => !owned.has(contractId))
-  const read = await readWhatLacks(services, session, unowned)
+  const read = (await readWhatLacks(services, session, unowned)).map(item => withPossiblePayout(item, contract))
   for (const item of read.filter(fits)) {
     if (window.isClockKnown && isInWindow(item)) candidates.inWindow.push(item)
     else if (isNear(item, window)) candidates.near.push(item)
@@ -163,7 +164,16 @@ export async function candidateNamed(services: WorkerServices, order: Doubt, con
     terms: null,
     shortcode: ''
   })
-  return item.terms !== null && fitsTerms(item, contractOf(order)) ? [item] : []
+  const contract = contractOf(order)
+  return item.terms !== null && fitsTerms(item, contract) ? [withPossiblePayout(item, contract)] : []
+}
+
+/** The same, its payout unknown where what the broker shows of it cannot be true: whoever adopts the contract takes the payout as it is. */
+function withPossiblePayout(item: Evidence, contract: Contract): Evidence {
+  const { buyPrice, payout, terms, shortcode } = item
+  const shown = { buyPrice: buyPrice ?? contract.stake, payout: payout ?? terms?.payout ?? '0', shortcode }
+  const possible = payoutOf(shown, contract)
+  return { ...item, payout: possible === '0' ? null : possible }
 }
 
 /**

@@ -33,7 +33,6 @@ import {
 } from './evidence.ts'
 import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
-import { payoutOf } from './receipts.ts'
 import type { Settling } from './settle.ts'
 import { contractOf, refOf } from './terms.ts'
 
@@ -200,7 +199,7 @@ async function adopt(
     brokerOrderId: found.contractId,
     transactionId: found.transactionId,
     buyPrice: found.buyPrice,
-    payout: payoutOf({ ...found, payout: found.payout ?? found.terms.payout ?? '0' }, contractOf(order)),
+    payout: found.payout ?? '0',
     currency: order.currency,
     openedAt: found.purchaseTime,
     expiryAt: endOf(found.shortcode),
