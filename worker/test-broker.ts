@@ -16,7 +16,8 @@ const CHECK_MS = 1000
 const MAX_CONTRACTS = 100_000
 // One seed for all workers, so that prices continue when another one takes over.
 const SEED = 1
-const LOOPBACK = /^(localhost|127\.\d+\.\d+\.\d+|::1)$/
+/** Addresses that are each machine's own, among them those at which a broker listens everywhere. */
+const OWN = /^(localhost|127\.\d+\.\d+\.\d+|0\.0\.0\.0|::1?)$/
 
 export interface TestBroker {
   /** Where it is reached. Throws BrokerError NotConnected where nobody runs it that can be reached from here. */
@@ -97,7 +98,7 @@ export async function openTestBroker(options: {
   return {
     url() {
       if (!known) throw unreached('No worker runs the test broker yet.')
-      if (known.machine !== machine && LOOPBACK.test(new URL(known.url).hostname.replace(/^\[|\]$/g, '')))
+      if (known.machine !== machine && OWN.test(new URL(known.url).hostname.replace(/^\[|\]$/g, '')))
         throw unreached(`The test broker is on ${known.machine}, for that machine alone: set TEST_BROKER_HOST there.`)
       return known.url
     },

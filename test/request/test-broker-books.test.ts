@@ -1,5 +1,6 @@
 // The books of the broker that workers run for test keys, without processes: what they keep, what they give up, and when they are lost.
 import { connect, createServer, type Socket } from 'node:net'
+import { networkInterfaces } from 'node:os'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { WebSocket } from 'ws'
@@ -15,8 +16,8 @@ const { url, services } = harness
 const { db, log } = services
 
 /** What a worker has of the test broker; `databaseUrl` is where its books are held from. */
-async function open(databaseUrl = url): Promise<TestBroker> {
-  const config = { testBrokerUrl: undefined, testBrokerHost: '127.0.0.1' }
+async function open(databaseUrl = url, testBrokerHost = '127.0.0.1'): Promise<TestBroker> {
+  const config = { testBrokerUrl: undefined, testBrokerHost }
   const broker = await openTestBroker({ config, databaseUrl, db, log, clock: systemClock, worker: 'this' })
   return broker as TestBroker
 }
@@ -41,7 +42,8 @@ async function hold(): Promise<TestBrokerBooks> {
 /** Whether something listens there. */
 const listens = (at: string) =>
   new Promise<boolean>(resolve => {
-    const socket = connect(Number(new URL(at).port), '127.0.0.1')
+    const { port, hostname } = new URL(at)
+    const socket = connect(Number(port), hostname.replace(/^\[|\]$/g, ''))
     socket.on('error', () => resolve(false))
     socket.on('connect', () => {
       socket.destroy()
@@ -183,6 +185,17 @@ running('goes on with balance, contracts and changed limits of the one before', 
   )
   two.close()
   await second.close()
+})
+
+running('is reached at an address of IPv6', async () => {
+  const own = Object.values(networkInterfaces()).flat()
+  if (!own.some(each => each?.address === '::1')) return console.log('SKIPPED: there is no IPv6 here')
+  const broker = await open(url, '::1')
+  const one = await client(broker)
+  const { authorize } = await one.request({ authorize: 'sim-TST770002' })
+  assert.is(authorize.loginid, 'TST770002')
+  one.close()
+  await broker.close()
 })
 
 const servers = () => process.getActiveResourcesInfo().filter(name => name === 'TCPServerWrap').length

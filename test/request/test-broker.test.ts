@@ -197,7 +197,8 @@ books('of another machine are reached at an address that others can reach, and a
     await broker?.close()
     return result
   }
-  assert.match(await said('ws://127.0.0.1:9'), /set TEST_BROKER_HOST/)
+  for (const own of ['127.0.0.1', '0.0.0.0', '[::1]', '[::]'])
+    assert.match(await said(`ws://${own}:9`), /set TEST_BROKER_HOST/)
   assert.is(await said('ws://10.0.0.7:9'), 'ws://10.0.0.7:9')
   await mine.close()
 })

@@ -80,6 +80,8 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   // Where books are written later, no frame shows what is not yet in them.
   const after = books?.after ?? (run => run())
   let port = 0
+  // An address with colons has brackets in a URL.
+  const place = () => `${host.includes(':') ? `[${host}]` : host}:${port}`
   const sockets = new WebSocketServer({ noServer: true, maxPayload: MAX_FRAME_BYTES, perMessageDeflate: false })
   const ledger = () => [...engine.contracts.values()].map(ledgerEntry)
   const revokedAppIds = options.revokedAppIds ?? []
@@ -91,7 +93,7 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
         oauth,
         revokedAppIds,
         callsOfAddress: options.restCalls ?? OF_ADDRESS,
-        socketBase: () => options.socketBase ?? `ws://${host}:${port}`
+        socketBase: () => options.socketBase ?? `ws://${place()}`
       },
       options.controlled === false ? notFound : control({ engine, faults, quota, v3, next })
     )
@@ -114,14 +116,14 @@ export async function startSimulator(options: SimulatorOptions = {}): Promise<Si
   }
   port = (server.address() as AddressInfo).port
   return {
-    url: `ws://${host}:${port}${PATH}`,
-    control: `http://${host}:${port}/control`,
+    url: `ws://${place()}${PATH}`,
+    control: `http://${place()}/control`,
     port,
     engine,
     faults,
     quota,
     v3,
-    nextUrl: `http://${host}:${port}`,
+    nextUrl: `http://${place()}`,
     appIdHeader: APP_ID_HEADER,
     next,
     oauth,
