@@ -432,6 +432,45 @@ journal('lets contracts end by the ticks that were missed', () => {
   second.close()
 })
 
+journal('lets multipliers reach their limits by the ticks that were missed', () => {
+  const path = join(dir, 'limits.journal')
+  const clock = new VirtualClock('2026-03-04T10:00:00.500Z')
+  const open = (journal?: ReturnType<typeof openJournal>) =>
+    new Engine({ clock, seed: 3, ...(journal ? { journal } : {}) })
+  const [first, unbroken] = [open(openJournal(path)), open()]
+  const common = { symbol: 'R_100', currency: 'USD', basis: 'stake', amount: 10, multiplier: 400 } as const
+  const ends = ({ contracts }: Engine) =>
+    [...contracts.values()].map(({ status, sellCents, exit }) => [status, sellCents, exit?.n ?? null])
+  for (const engine of [first, unbroken]) {
+    const account = engine.accounts.create({ loginid: 'CR5000005' })
+    const buy = (type: string, limits: { takeProfit?: number; stopLoss?: number }) =>
+      engine.buy(account, { appId: 1, maxCents: 1_000, terms: { ...common, type, ...limits } })
+    for (let limit = 3; limit < 10; limit += 0.5) {
+      for (const type of ['MULTUP', 'MULTDOWN']) {
+        buy(type, { takeProfit: limit - 2.5 })
+        buy(type, { stopLoss: limit })
+      }
+    }
+  }
+  clock.pass(20_000)
+  // Limits that the price has passed before they were set.
+  for (const engine of [first, unbroken]) {
+    const account = engine.accounts.create({ loginid: 'CR5000005' })
+    for (const { id, status, offer } of engine.contracts.values())
+      if (status === 'open' && offer.takeProfitCents !== null) engine.update(account, id, { takeProfit: 1 })
+  }
+  first.close()
+  const before = ends(unbroken)
+  clock.stall(60_000)
+  const second = open(openJournal(path))
+  clock.pass(2_000)
+  const after = ends(unbroken)
+  const closed = after.filter(([status], i) => status !== 'open' && before[i]?.[0] === 'open')
+  assert.ok(closed.length > 5 && after.some(([status]) => status === 'open'), JSON.stringify({ before, after }))
+  assert.equal(ends(second), after)
+  for (const engine of [second, unbroken]) engine.close()
+})
+
 journal('survives a line cut off by a kill, and stops at any other broken one', async () => {
   const path = join(dir, 'torn.journal')
   const first = await startSimulator({ journal: path, tickMs: 20 })

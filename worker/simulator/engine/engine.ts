@@ -110,8 +110,8 @@ export class Engine {
     this.#journal = options.journal ?? noJournal
     const maxContracts = options.maxContracts ?? MAX_CONTRACTS
     this.books = new Books({ clock: this.clock, journal: this.#journal, maxContracts })
-    restore(this.books, this.#journal.lines)
-    for (const contract of this.contracts.values()) if (contract.status === 'open') this.lives.resume(contract)
+    const lastMs = restore(this.books, this.#journal.lines)
+    for (const contract of this.contracts.values()) if (contract.status === 'open') this.lives.resume(contract, lastMs)
     for (const preset of options.accounts ?? []) this.accounts.create(preset)
   }
 

@@ -55,7 +55,14 @@ export type JournalLine =
     }
   | { kind: 'deposit'; loginid: string; deposit: Deposit }
   | { kind: 'bought'; contract: StoredContract }
-  | { kind: 'limits'; id: number; takeProfitCents: number | null; stopLossCents: number | null }
+  | {
+      kind: 'limits'
+      id: number
+      takeProfitCents: number | null
+      stopLossCents: number | null
+      /** Journals of earlier versions do not have it. */
+      atMs?: number | undefined
+    }
   | {
       kind: 'sold'
       id: number
@@ -88,8 +95,8 @@ export function createJournal({
       write({ kind: 'account', loginid, currency, cents, virtual, createdMs, transactionId }),
     deposited: ({ loginid }, deposit) => write({ kind: 'deposit', loginid, deposit }),
     bought: contract => write({ kind: 'bought', contract: store(contract) }),
-    changed: ({ id, offer: { takeProfitCents, stopLossCents } }) =>
-      write({ kind: 'limits', id, takeProfitCents, stopLossCents }),
+    changed: ({ id, offer: { takeProfitCents, stopLossCents }, limitsChangedMs: atMs }) =>
+      write({ kind: 'limits', id, takeProfitCents, stopLossCents, atMs }),
     sold: ({ id, entry, exit, ended }, sale) =>
       write({ kind: 'sold', id, sale, entry: storeTick(entry), exit: storeTick(exit), ended }),
     close

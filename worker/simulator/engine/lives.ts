@@ -7,6 +7,9 @@ import { multiplierProfit } from './pricing.ts'
 import type { ContractExit, SimulatedContract } from './records.ts'
 import type { SimulatedSymbol } from './symbols.ts'
 
+/** Missed ticks that are applied to a multiplier, the newest ones: they take 2 ms of a start for each contract. */
+const MAX_MISSED = 1_000
+
 /** What an ended contract pays. */
 export function finalCents(contract: SimulatedContract): number {
   return contract.exit && wins(contract, contract.exit) ? contract.payoutCents : 0
@@ -44,14 +47,22 @@ export class Lives {
     else this.#activate(contract)
   }
 
-  /** Resumes a contract after a restart; the ticks missed meanwhile are computed and applied. */
-  resume(contract: SimulatedContract): void {
+  /**
+   * Resumes a contract after a restart; the ticks missed meanwhile are computed and applied. `lastMs` is a moment at which its
+   * broker still ran: the ticks before it are known not to have closed a multiplier.
+   */
+  resume(contract: SimulatedContract, lastMs: number): void {
     const { symbol, kind } = contract.offer
+    const { sessions } = this.#market
     // Counted again: the tick interval may differ from the one at its purchase.
-    contract.periodMs = this.#market.sessions.periodMs(symbol)
-    contract.startTick = this.#market.sessions.number(symbol, contract.boughtMs)
-    if (kind === 'ticks') {
-      let tick = this.#market.firstAfter(symbol, contract.startTick)
+    contract.periodMs = sessions.periodMs(symbol)
+    contract.startTick = sessions.number(symbol, contract.boughtMs)
+    if (kind !== 'timed') {
+      // The tick of that last moment may not have been applied any more. Limits hold from the tick after their change.
+      const applied = Math.max(sessions.number(symbol, lastMs) - 1, sessions.number(symbol, contract.limitsChangedMs))
+      const oldest = sessions.number(symbol) - MAX_MISSED
+      const from = kind === 'ticks' ? contract.startTick : Math.max(applied, oldest)
+      let tick = this.#market.firstAfter(symbol, from)
       while (tick && !contract.ended) {
         this.#advance(contract, tick)
         tick = this.#market.firstAfter(symbol, tick.n)

@@ -6,9 +6,25 @@ import type { MarketTick } from './market.ts'
 import type { Offer, SimulatedContract } from './records.ts'
 import { symbols } from './symbols.ts'
 
-/** Enters the journal's lines into empty books, in their order. */
-export function restore(books: Books, lines: readonly JournalLine[]): void {
+/** Enters the journal's lines into empty books, in their order; returns when the last was written, in ms, 0 without one. */
+export function restore(books: Books, lines: readonly JournalLine[]): number {
   for (const line of lines) restoreLine(books, line)
+  return lines.reduce((last, line) => Math.max(last, timeOf(line)), 0)
+}
+
+function timeOf(line: JournalLine): number {
+  switch (line.kind) {
+    case 'account':
+      return line.createdMs
+    case 'deposit':
+      return line.deposit.atMs
+    case 'bought':
+      return line.contract.boughtMs
+    case 'limits':
+      return line.atMs ?? 0
+    case 'sold':
+      return line.sale.soldMs
+  }
 }
 
 function restoreLine(books: Books, line: JournalLine): void {
@@ -34,6 +50,7 @@ function restoreLine(books: Books, line: JournalLine): void {
   if (line.kind === 'limits') {
     contract.offer.takeProfitCents = line.takeProfitCents
     contract.offer.stopLossCents = line.stopLossCents
+    contract.limitsChangedMs = line.atMs ?? contract.limitsChangedMs
     return
   }
   contract.entry = reviveTick(contract.offer, line.entry)
