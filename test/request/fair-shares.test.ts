@@ -301,28 +301,37 @@ serving('refuses its requests to the broker beyond what may wait, and takes the 
   await end(places)
 })
 
-serving('passes its request about accounts of other workers on as a request of that partner', async () => {
-  const partner = await harness.makePartner()
-  const { services, end } = openWorker()
-  const traders = [await partner.makeTrader(), await partner.makeTrader()]
-  for (const trader of traders) await insertOrderRows(db, trader, { phase: 'open' })
-  const orderIds = await db('orders').where({ partner_id: partner.partnerId }).pluck('id')
-  const [elsewhere] = await db('orders').where({ trader_id: traders[0]?.traderId }).pluck('id')
-  await db('lease_holders').insert({ name: 'other', lease_until: future() })
-  await db('account_leases').insert({ account_id: traders[0]?.accountId, worker: 'other' })
-  const { partnerId } = partner
-  const request = { kind: 'markSome', key: partnerId, partnerId, data: { orderIds }, replyChannel: 'nobody' }
-  await db.transaction(trx => storeBrokerRequests(trx, services.queue, [{ ...request, timeoutMs: 60_000 }]))
-  const requests = new BrokerRequests(services, undefined as never)
-  await requests.take('ask')
-  const part = await until('the part of the other worker', async () => {
-    const found = await db('broker_requests').where({ kind: 'markSome' }).whereNot({ key: partnerId }).first()
-    return found as BrokerRequestRow | undefined
-  })
-  assert.equal([part.partner_id, part.data], [partnerId, { orderIds: [elsewhere] }])
-  services.bus.publish((await storeResponse(db, part.id, { marked: 1 })) as string, 'ask', part.id)
-  await end(requests)
-})
+serving(
+  'splits its request about accounts of several workers into requests of that partner, its own part too',
+  async () => {
+    const partner = await harness.makePartner()
+    const { services, end } = openWorker()
+    const traders = [await partner.makeTrader(), await partner.makeTrader()]
+    for (const trader of traders) await insertOrderRows(db, trader, { phase: 'open' })
+    const orderIds = await db('orders').where({ partner_id: partner.partnerId }).pluck('id')
+    const [elsewhere] = await db('orders').where({ trader_id: traders[0]?.traderId }).pluck('id')
+    await db('lease_holders').insert({ name: 'other', lease_until: future() })
+    await db('account_leases').insert({ account_id: traders[0]?.accountId, worker: 'other' })
+    const { partnerId } = partner
+    const request = { kind: 'markSome', key: partnerId, partnerId, data: { orderIds }, replyChannel: 'nobody' }
+    await db.transaction(trx => storeBrokerRequests(trx, services.queue, [{ ...request, timeoutMs: 60_000 }]))
+    const requests = new BrokerRequests(services, undefined as never)
+    await requests.take('ask')
+    const parts = await until('the parts', async () => {
+      const found: BrokerRequestRow[] = await db('broker_requests')
+        .where({ kind: 'markSome' })
+        .whereNot({ key: partnerId })
+      return found.length === 2 ? found : undefined
+    })
+    for (const part of parts) {
+      assert.is(part.partner_id, partnerId)
+      services.bus.publish((await storeResponse(db, part.id, { marked: 1 })) as string, 'ask', part.id)
+    }
+    const own = orderIds.find(id => id !== elsewhere)
+    assert.equal(new Set(parts.map(({ data }) => (data.orderIds as string[]).join())), new Set([elsewhere, own]))
+    await end(requests)
+  }
+)
 
 claiming.after(closeAll)
 for (const tests of [sharing, requesting, proving, serving, claiming]) tests.run()

@@ -166,12 +166,11 @@ export class BrokerRequests {
     if (this.#underWay.has(request.id)) return
     const { db, queue, bus, clock, worker } = this.#services
     const { kind, partner_id: partnerId, trace } = request
-    // A part takes places of the same partner at its worker, as the whole would.
+    // A part takes places of the same partner at its worker, here too, as the whole would.
     const of = { ...(partnerId === null ? {} : { partnerId }), ...(trace === null ? {} : { trace }) }
     const timeoutMs = Math.max(1, Math.ceil(request.overAt - clock.now()))
-    const responses = [...Map.groupBy(parts, part => part.worker ?? worker)].map(([other, some], index) => {
+    const responses = [...Map.groupBy(parts, part => part.worker ?? worker)].map(([, some], index) => {
       const data = { orderIds: some.flatMap(({ orderId }) => orderId ?? []) }
-      if (other === worker) return this.#run({ kind, data })
       const key = `${request.id} ${index}`
       return requestFromWorkers<object>(db, { queue, bus }, { kind, key, data, timeoutMs, ...of })
     })
