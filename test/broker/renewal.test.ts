@@ -14,6 +14,7 @@ import { rows } from '../../db/postgres/connection.ts'
 import { saveRenewed, takeRenewals } from '../../db/traders/token-renewal.ts'
 import { readConfig } from '../../schemas/config/config.ts'
 import { Renewals } from '../../worker/accounts/renewal.ts'
+import { renewToken } from '../../worker/broker/dialects/next-tokens.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -270,6 +271,21 @@ async function openBetween(between: () => unknown): Promise<string> {
   onClose(async () => void server.close())
   return `http://127.0.0.1:${(server.address() as AddressInfo).port}`
 }
+
+renewal('has the life that the broker states, where that is one', async () => {
+  let stated: unknown
+  const server = createServer((_request, response) => {
+    response.writeHead(200, { 'content-type': 'application/json' })
+    response.end(JSON.stringify({ access_token: 'a-token-of-the-broker', expires_in: stated }))
+  })
+  await once(server.listen(0, '127.0.0.1'), 'listening')
+  onClose(async () => void server.close())
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
+  const lives: (number | null)[] = []
+  for (stated of [undefined, null, 'soon', -5, 0, 0.5, 1, 3600.9, 1e12])
+    lives.push((await renewToken(url, { clientId: 'app', refreshToken: 'refresh' })).expiresInSeconds)
+  assert.equal(lives, [null, null, null, null, null, null, 1, 3600, null])
+})
 
 renewal('is stored once the database takes it again, where all tries to store it failed', async () => {
   const { env, services, makePartner } = await openHarness({ env: brokerEnv(simulator, 'next') })

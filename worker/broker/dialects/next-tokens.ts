@@ -9,7 +9,7 @@ interface TokenGrant {
   token: string
   /** null: the one used stays good. */
   refreshToken: string | null
-  /** null: not stated. */
+  /** null: not stated, or as no life of a token; with 0 it would be renewed again at once, without end. */
   expiresInSeconds: number | null
 }
 
@@ -46,7 +46,7 @@ export async function renewToken(
   return {
     token,
     refreshToken: typeof next === 'string' && unknowns.tokenForm.test(next) ? next : null,
-    expiresInSeconds: typeof seconds === 'number' && seconds > 0 && seconds < 1e9 ? Math.floor(seconds) : null
+    expiresInSeconds: typeof seconds === 'number' && seconds >= 1 && seconds < 1e9 ? Math.floor(seconds) : null
   }
 }
 
