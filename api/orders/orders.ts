@@ -122,19 +122,21 @@ export async function close(
   if (row.phase === 'closed') return row
   if (row.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${row.status}; only an OPEN order can be CLOSED.`)
-  try {
-    const sale = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
-    await requestFromBroker<object>(services, { ...sale, partnerId: partner.partnerId, signal: request.signal, trace })
-  } catch (error) {
-    const now = await getOrder(services.db, partner.partnerId, orderId)
-    throw isSettlementInReview(now) ? settlementReviewError(now) : error
-  }
-  const closed = await getOrder(services.db, partner.partnerId, orderId)
-  if (closed.phase === 'closed') return closed
-  if (isSettlementInReview(closed)) throw settlementReviewError(closed)
-  throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', {
-    extras: { orderId: row.id }
-  })
+  const sale = { kind: 'close', key: row.id, data: { orderId: row.id }, timeoutMs: 30_000 }
+  const refusal = await requestFromBroker<object>(services, {
+    ...sale,
+    partnerId: partner.partnerId,
+    signal: request.signal,
+    trace
+  }).then(
+    () =>
+      new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the request.', { extras: { orderId } }),
+    (error: unknown) => error
+  )
+  // Its contract may have ended while the sale waited, or was refused.
+  const now = await getOrder(services.db, partner.partnerId, orderId)
+  if (now.phase === 'closed') return now
+  throw isSettlementInReview(now) ? settlementReviewError(now) : refusal
 }
 
 export const listOrders: Operation<{ query: OrdersQuery }> = {

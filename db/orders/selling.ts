@@ -17,13 +17,13 @@ export async function sellOrder(db: Db, tools: { queue: Queue; bus: Bus }, order
   if (order.phase === 'closed') return order
   if (order.phase !== 'open')
     throw new ApiError('CONFLICT', `The order is ${order.status}; only an OPEN order can be CLOSED.`)
-  await requestFromWorkers<object>(db, tools, {
-    kind: 'close',
-    key: order.id,
-    data: { orderId: order.id },
-    timeoutMs: SELL_TIMEOUT_MS
-  })
-  const [sold] = await findOrders(db, [order.id])
-  if (sold?.phase === 'closed') return sold
-  throw new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the command.')
+  const sale = { kind: 'close', key: order.id, data: { orderId: order.id }, timeoutMs: SELL_TIMEOUT_MS }
+  const refusal = await requestFromWorkers<object>(db, tools, sale).then(
+    () => new ApiError('BROKER_UPSTREAM', 'The sale is not confirmed yet; repeat the command.'),
+    (error: unknown) => error
+  )
+  // Its contract may have ended while the sale waited, or was refused.
+  const [now] = await findOrders(db, [order.id])
+  if (now?.phase === 'closed') return now
+  throw refusal
 }

@@ -3,12 +3,16 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { placeBinaryOrder } from '../../api/orders/orders.ts'
+import { closeOrder, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { exchangeTokens } from '../../api/traders/accounts.ts'
-import { closeAll, newAccountId, openHarness, type TestTrader } from '../support/harness.ts'
+import { closeOrders } from '../../db/orders/leases.ts'
+import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
+import { sellOrder } from '../../db/orders/selling.ts'
+import { storeRefusal } from '../../db/platform/broker-requests.ts'
+import { closeAll, newAccountId, openHarness, type TestTrader, until } from '../support/harness.ts'
 
 const harness = await openHarness({ env: { SETTLE_WAIT_MS: '400', ORDER_TTL_MS: '150' } })
-const { db } = harness.services
+const { db, queue, bus } = harness.services
 const partner = await harness.makePartner()
 
 const bought = { broker_order_id: '1', buy_price: '2', opened_at: new Date(), payout: '3.9' }
@@ -177,5 +181,26 @@ replays('an order refused by a closed market is told the seconds that are left u
   assert.is(await refusedBefore(600), null)
 })
 
-replays.after(closeAll)
 replays.run()
+
+const closing = suite('an order whose contract ends while its sale is refused')
+
+const sales: Record<string, (order: OrderRow) => Promise<string | undefined>> = {
+  'the partner': async ({ id }) => (await partner.call(closeOrder, { params: { id } })).body.status,
+  'the operator': async order => (await sellOrder(db, { queue, bus }, order)).status
+}
+for (const [who, sell] of Object.entries(sales))
+  closing(`is returned CLOSED to ${who}`, async () => {
+    const { orderId: id } = await makeOrder({ phase: 'open', ...bought })
+    const [order] = await findOrders(db, [id])
+    const sale = sell(order as OrderRow)
+    const asked = await until('the sale to be requested', () => db('broker_requests').where({ key: id }).first())
+    const end = { pnl: '-2', entryPrice: null, exitPrice: null, commission: null, markup: null, closedAt: null }
+    await closeOrders(db, queue, [{ id, copied: false, ...end }])
+    const refusal = { code: 'INVALID_CONTRACT', message: 'Resale of this contract is not offered.' } as const
+    bus.publish((await storeRefusal(db, asked.id, refusal)) as string, 'ask', asked.id)
+    assert.is(await sale, 'CLOSED')
+  })
+
+closing.after(closeAll)
+closing.run()
