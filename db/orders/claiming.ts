@@ -263,10 +263,13 @@ export async function listWaitingAccounts(
        select o.account_id, o.partner_id, o.copied_from is not null as copied, o.expires_at, ${isOver('o')} as expired,
               row_number() over (partition by o.partner_id order by o.copied_from is not null, o.expires_at, o.id) as turn
          from orders o
+         -- What waits behind a paused order cannot be claimed: it must not take the place of what can.
+         left join (select account_id, min(queued_at) as since from orders
+                     where phase = 'queued' and not_before > clock_timestamp() group by account_id) paused using (account_id)
         where o.phase = 'queued'
           and (${isOver('o')}
                or (${servedByNoOther('o.account_id', ':worker')}
-                   and (o.not_before is null or o.not_before <= clock_timestamp())
+                   and (paused.since is null or o.queued_at < paused.since)
                    and o.queued_at < clock_timestamp() - :ageMs * interval '1 millisecond'
                    and not exists (select 1 from orders s where s.account_id = o.account_id and s.phase = 'sending')))) waiting
        left join unnest(:partners::text[], :rooms::int[]) as b (partner_id, room) using (partner_id)
