@@ -6,7 +6,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
-import { restRefusal } from '../../worker/broker/dialects/next-refusals.ts'
+import { RefusedApplications, restRefusal } from '../../worker/broker/dialects/next-refusals.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv } from '../support/dialects.ts'
 import { freePort } from '../support/free-port.ts'
@@ -98,6 +98,34 @@ for (const [what, status, body, expected] of cases) {
   })
 }
 
+refusals(
+  'of an application counts for its user alone, until a second one meets it and it was not let in lately',
+  () => {
+    const refused = restRefusal(401, list('Unauthorized', { message: 'Invalid application' }), { appIdHeader })
+    const applications = new RefusedApplications()
+    const isRefused = (user: string) => {
+      try {
+        applications.check('app', user)
+        return false
+      } catch {
+        return true
+      }
+    }
+    const standing = () => ['one', 'two', 'three'].map(isRefused)
+    applications.note('app', 'one', refused)
+    assert.equal(standing(), [true, false, false])
+    applications.note('app', 'one', refused)
+    assert.equal(standing(), [true, false, false])
+    applications.note('app', 'two', refused)
+    assert.equal(standing(), [true, true, true])
+    applications.letIn('app')
+    assert.equal(standing(), [true, false, false])
+    applications.note('app', 'one', refused)
+    applications.note('app', 'two', refused)
+    assert.equal(standing(), [true, true, false])
+  }
+)
+
 async function place(partner: TestPartner, trader: TestTrader) {
   const startedAt = Date.now()
   const body = {
@@ -160,6 +188,20 @@ for (const dialect of ['next', 'v3'] as const) {
     }
   )
 }
+
+orders('of one trader whose token belongs to another application keeps no other trader from trading', async () => {
+  const partner = await harness.makePartner()
+  const [first, foreign, second] = [await partner.makeTrader(), await partner.makeTrader(), await partner.makeTrader()]
+  simulator.faults.add({
+    ...{ effect: 'error', call: 'otp', loginid: foreign.accountId },
+    ...{ code: 'Unauthorized', message: 'Invalid application' }
+  })
+  assert.is((await place(partner, first)).status, 200)
+  const refused = await place(partner, foreign)
+  assert.equal([refused.status, refused.body.error], [502, 'BROKER_UPSTREAM'], JSON.stringify(refused.body))
+  const { status, body } = await place(partner, second)
+  assert.is(status, 200, JSON.stringify(body))
+})
 
 refusals.run()
 orders.after(closeAll)

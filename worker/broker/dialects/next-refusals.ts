@@ -65,7 +65,8 @@ export function unreachable(cause: string): BrokerError {
 
 /** The broker does not know the partner's application, or does not let it in; the trader's token may well be good. */
 function applicationRefused(cause: string): BrokerError {
-  return upstream("The broker refused the partner's application id.", 'InvalidApplication', cause)
+  const message = "The broker refused the partner's application id, or the token belongs to another application."
+  return upstream(message, 'InvalidApplication', cause)
 }
 
 function isAboutApplication({ code, message, field }: RestError, appIdHeader: string): boolean {
@@ -90,24 +91,52 @@ function text(value: unknown): string {
 
 const RETRY_MS = 10_000
 const MAX_APPLICATIONS = 1_000
+/** How long an application counts as known to the broker after it was let in. */
+const KNOWN_MS = 600_000
 
-/** Applications that the broker refused a moment ago: their calls fail at once, without a call to the broker. */
+interface KnownApplication {
+  letInAt: number
+  /** The user that was first refused since then. */
+  refusedUser: string | null
+}
+
+/**
+ * Applications that the broker refused a moment ago: their calls fail at once, without a call to the broker. A token that belongs to
+ * another application is refused in the same words, so a refusal counts for its user alone, until a second user meets one and the
+ * application was not let in lately.
+ */
 export class RefusedApplications {
   readonly #refused = new Map<string, { error: BrokerError; until: number }>()
+  readonly #known = new Map<string, KnownApplication>()
 
   /** Throws the refusal while it is fresh. */
-  check(appId: string): void {
-    const known = this.#refused.get(appId)
-    if (known === undefined) return
-    if (performance.now() < known.until) throw known.error
-    this.#refused.delete(appId)
+  check(appId: string, user: string): void {
+    for (const key of [appId, `${appId} ${user}`]) {
+      const refused = this.#refused.get(key)
+      if (refused === undefined) continue
+      if (performance.now() < refused.until) throw refused.error
+      this.#refused.delete(key)
+    }
   }
 
-  /** Remembers the error if it refuses the application; returns whether it does. */
-  note(appId: string, error: unknown): boolean {
-    if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return false
+  /** The broker let the application in with some token. */
+  letIn(appId: string): void {
+    this.#refused.delete(appId)
+    this.#remember(appId, { letInAt: performance.now(), refusedUser: null })
+  }
+
+  /** Remembers the error if it refuses the application. */
+  note(appId: string, user: string, error: unknown): void {
+    if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return
+    const { letInAt, refusedUser } = this.#known.get(appId) ?? { letInAt: -KNOWN_MS, refusedUser: null }
+    const isOfAll = performance.now() - letInAt >= KNOWN_MS && refusedUser !== null && refusedUser !== user
+    this.#remember(appId, { letInAt, refusedUser: refusedUser ?? user })
     if (this.#refused.size >= MAX_APPLICATIONS) this.#refused.clear()
-    this.#refused.set(appId, { error, until: performance.now() + RETRY_MS })
-    return true
+    this.#refused.set(isOfAll ? appId : `${appId} ${user}`, { error, until: performance.now() + RETRY_MS })
+  }
+
+  #remember(appId: string, known: KnownApplication): void {
+    if (this.#known.size >= MAX_APPLICATIONS && !this.#known.has(appId)) this.#known.clear()
+    this.#known.set(appId, known)
   }
 }

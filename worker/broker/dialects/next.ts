@@ -45,29 +45,33 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
     openMarket: place => place.connect(unknowns.publicSocket(url)),
     async openAccount(place, account) {
       const { appId, accountId } = account
-      applications.check(appId)
       const token = await readToken(account, unknowns.tokenForm)
+      const user = userOf(token)
+      applications.check(appId, user)
       try {
-        place.claimSeat(userOf(token), unknowns.socketsOfUser)
+        place.claimSeat(user, unknowns.socketsOfUser)
         const requesting = { appId, accountId, token, hurry: place.hurry }
         // The list of accounts has mode and currency; the address of a socket, which every opening reads, has the mode only.
         if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(requesting))
         const address = await rest.socketAddress(requesting)
+        applications.letIn(appId)
         await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
         return await place.connect(address).catch((error: unknown) => {
           throw connectionRefused(error)
         })
       } catch (error) {
-        applications.note(appId, error)
+        applications.note(appId, user, error)
         throw error
       }
     },
     async reportMarkup({ hurry }, access, day) {
       const { appId } = access
-      applications.check(appId)
       const token = await readToken(access, unknowns.tokenForm)
+      const user = userOf(token)
+      applications.check(appId, user)
       try {
         const { contracts, markup } = await rest.markupOf({ appId, spender: reporterOf(access), token, day, hurry })
+        applications.letIn(appId)
         // Only statistics are published, in US dollars, the currency of all accounts here.
         return {
           sums: contracts === 0 ? [] : [{ currency: 'USD', contracts, markup }],
@@ -75,7 +79,7 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
           consistent: true
         }
       } catch (error) {
-        applications.note(appId, error)
+        applications.note(appId, user, error)
         throw error
       }
     },
