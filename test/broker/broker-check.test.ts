@@ -1,6 +1,7 @@
 // test in the full run only
 // test once for each dialect
 // `operator broker check` against the simulated broker: every assumption that can be tried there holds, and no secret shows.
+import { createServer } from 'node:http'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { startSimulator } from '../../worker/simulator/server.ts'
@@ -36,6 +37,30 @@ checking('is refused for an account of real money, a wrong token and no token', 
   assert.match((await operator(without, ...args)).stderr, 'BROKER_CHECK_TOKEN is required')
   assert.is(simulator.ledger().length, 0)
 })
+
+// The list of accounts and the address of a socket both show which money an account has; only next has them.
+if (dialect === 'next')
+  checking('buys with no real money where the broker has another word for it', async () => {
+    const relay = createServer(async (request, response) => {
+      const { host: _, ...headers } = request.headers
+      const { method = 'GET' } = request
+      const far = await fetch(`${simulator.nextUrl}${request.url}`, {
+        method,
+        headers: headers as Record<string, string>
+      })
+      const text = await far.text()
+      response.writeHead(far.status).end(text.replaceAll('"account_type":"real"', '"account_type":"live"'))
+    })
+    await new Promise<void>(resolve => relay.listen(0, '127.0.0.1', resolve))
+    const real = 'ROT5550003'
+    const through = `http://127.0.0.1:${(relay.address() as { port: number }).port}`
+    const given = { ...env, BROKER_NEXT_URL: through, BROKER_CHECK_TOKEN: `sim-${real}` }
+    const args = ['broker', 'check', '--account', real, '--broker-app-id', appIds.next, '--yes']
+    const { exitCode, stderr } = await operator(given, ...args)
+    relay.close()
+    assert.equal([exitCode, simulator.ledger().length], [1, 0])
+    assert.match(stderr, 'real money')
+  })
 
 checking('reads without buying with an option', async () => {
   const ran = await check('--read-only', '--json')

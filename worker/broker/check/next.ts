@@ -12,8 +12,8 @@ export async function openNext(target: CheckTarget, report: Report): Promise<Tal
   for (const row of rows) report.hide(row.account_id)
   const account = rows.find(each => each.account_id === target.accountId)
   report.note('the list names the account', account !== undefined, `${rows.length} accounts`)
-  if (account?.account_type === 'real')
-    throw new Error('This is an account of real money: the check buys on demo accounts only.')
+  const ofRealMoney = new Error('This is an account of real money: the check buys on demo accounts only.')
+  if (account?.account_type === 'real') throw ofRealMoney
   report.note('account_type says demo or real', account && account.account_type === 'demo', account?.account_type)
   report.note(
     'the balance in the list is a number',
@@ -30,6 +30,9 @@ export async function openNext(target: CheckTarget, report: Report): Promise<Tal
   if (address === null) return null
   const { pathname, protocol } = new URL(address)
   report.note('the address of the socket says demo', pathname.endsWith('/demo'), pathname)
+  // Where the list says neither demo nor real, only the address shows which money it is.
+  if (account?.account_type !== 'demo' && !pathname.endsWith('/demo')) throw ofRealMoney
+  if (pathname.endsWith('/real')) throw ofRealMoney
   report.note(
     'the address is wss, where REST is https',
     target.url.startsWith('http:') || protocol === 'wss:',
