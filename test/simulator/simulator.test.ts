@@ -418,8 +418,8 @@ money('losing settlements are sales for 0 under the broker’s own application',
   assert.is(account.rows.at(-2)!.appId, 7)
 })
 
-money('forget the oldest closed contracts past their bound', () => {
-  const { engine, buy, clock } = stage({ maxContracts: 10, tickMs: 10 })
+money('forget the oldest closed contracts past their bound, in the lists of their account, too', () => {
+  const { engine, account, buy, clock } = stage({ maxContracts: 10, tickMs: 10 })
   const long = buy({ duration: 1, unit: 'd' })
   for (let i = 0; i < 30; i++) {
     buy()
@@ -427,6 +427,24 @@ money('forget the oldest closed contracts past their bound', () => {
   }
   assert.is(engine.contracts.size, 10)
   assert.ok(engine.contracts.has(long.id))
+  const kept = [...engine.contracts.values()].filter(contract => contract !== long)
+  assert.equal(account.closed, kept)
+  const rows = kept.flatMap(({ buyTransaction, sellTransaction }) => [buyTransaction, sellTransaction])
+  assert.equal(
+    account.rows.map(({ transactionId }) => transactionId),
+    [account.rows[0]?.transactionId, long.buyTransaction, ...rows]
+  )
+  assert.is(account.rows[0]?.referenceId, null)
+})
+
+money('forget closed contracts however many were bought before them and are open', () => {
+  const { engine, buy, clock } = stage({ maxContracts: 150, tickMs: 10 })
+  for (let i = 0; i < 120; i++) buy({ duration: 1, unit: 'd' })
+  for (let i = 0; i < 60; i++) {
+    buy()
+    clock.pass(30)
+  }
+  assert.is(engine.contracts.size, 150)
 })
 refusals.run()
 prices.run()

@@ -3,7 +3,7 @@
 // opens its account on first use; the flag x<epoch> sets when it ends.
 
 import { currencies, startIn, toAmount, unitsWithin } from './currencies.ts'
-import type { Row, SimulatedAccount } from './records.ts'
+import type { Row, SimulatedAccount, SimulatedContract } from './records.ts'
 import { SimulatedRefusal } from './refusal.ts'
 
 export type TokenScope = 'read' | 'trade' | 'trading_information' | 'payments' | 'admin'
@@ -139,6 +139,18 @@ export function enterRow(account: SimulatedAccount, row: Row): void {
   account.rows.push(row)
   if (account.rows.length > MAX_ROWS) account.rows.splice(0, MAX_ROWS / 10)
   for (const listener of account.listeners) listener({ kind: 'row', row })
+}
+
+/** Forgets the contract of its account that closed first; both its rows are near the head. */
+export function forgetContract(contract: SimulatedContract): void {
+  const { closed, rows } = contract.account
+  closed.shift()
+  // Gone already, with the oldest rows of the account.
+  if ((rows[0]?.atMs ?? Infinity) > (contract.soldMs ?? 0)) return
+  for (const action of ['buy', 'sell']) {
+    const at = rows.findIndex(row => row.contract === contract && row.action === action)
+    if (at >= 0) rows.splice(at, 1)
+  }
 }
 
 function disabled(account: SimulatedAccount): SimulatedRefusal {

@@ -1,6 +1,6 @@
 // The broker's books: the only code that changes balances, statement rows, contracts and issued numbers. Every change
 // is written to the journal before a client is notified.
-import { type AccountPreset, Accounts, enterRow } from './accounts.ts'
+import { type AccountPreset, Accounts, enterRow, forgetContract } from './accounts.ts'
 import type { WallClock } from './agenda.ts'
 import type { Journal } from './journal.ts'
 import { MarkupBook } from './markup-book.ts'
@@ -10,6 +10,8 @@ export class Books {
   readonly accounts: Accounts
   /** In the order of purchase. */
   readonly contracts = new Map<number, SimulatedContract>()
+  /** Closed ones in the order they closed. */
+  readonly #closed = new Set<SimulatedContract>()
   readonly markups = new MarkupBook()
   #clock: WallClock
   #journal: Journal
@@ -142,7 +144,7 @@ export class Books {
     account.balanceCents += entry.cents
     account.open.delete(contract.id)
     account.closed.push(contract)
-    if (account.closed.length > this.#maxContracts) account.closed.splice(0, Math.ceil(this.#maxContracts / 10))
+    this.#closed.add(contract)
     enterRow(account, {
       transactionId: entry.transactionId,
       referenceId: contract.buyTransaction,
@@ -155,16 +157,13 @@ export class Books {
     })
   }
 
-  /** Past the bound the oldest closed contract goes; a few long-lived ones at the head must not hide it. */
+  /** Past the bound the contract that closed first goes, with all that its account has of it. */
   #forgetOldest(): void {
     if (this.contracts.size <= this.#maxContracts) return
-    let looked = 0
-    for (const [id, contract] of this.contracts) {
-      if (contract.status !== 'open') {
-        this.contracts.delete(id)
-        return
-      }
-      if (++looked > 100) return
-    }
+    const [oldest] = this.#closed
+    if (oldest === undefined) return
+    this.#closed.delete(oldest)
+    this.contracts.delete(oldest.id)
+    forgetContract(oldest)
   }
 }
