@@ -59,6 +59,7 @@ export async function openTestBroker(options: {
   async function tryToRun(): Promise<void> {
     const books = await holdTestBroker(databaseUrl)
     if (!books) return
+    const entries = books.entries.length
     try {
       // Loaded only here: most workers never run it, and it would take a tenth of their start.
       const { startSimulator } = await import('./simulator/server.ts')
@@ -81,7 +82,7 @@ export async function openTestBroker(options: {
       await books.close()
       throw error
     }
-    log.info({ entries: books.entries.length }, 'running the test broker')
+    log.info({ entries }, 'running the test broker')
     void books.lost.then(stop)
   }
 

@@ -419,7 +419,10 @@ journal('lets contracts end by the ticks that were missed', () => {
   first.buy(account, { ...facts, terms: { ...terms, duration: 20, unit: 's' } })
   first.close()
   clock.stall(60_000)
-  const second = new Engine({ clock, journal: openJournal(path) })
+  const stored = openJournal(path)
+  assert.is(stored.lines.length, 3)
+  const second = new Engine({ clock, journal: stored })
+  assert.is(stored.lines.length, 0)
   clock.pass(1_000)
   const epochs = [...second.contracts.values()].map(({ startEpoch, entry, exit, status }) => {
     assert.is.not(status, 'open')

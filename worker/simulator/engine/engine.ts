@@ -110,7 +110,7 @@ export class Engine {
     this.#journal = options.journal ?? noJournal
     const maxContracts = options.maxContracts ?? MAX_CONTRACTS
     this.books = new Books({ clock: this.clock, journal: this.#journal, maxContracts })
-    const lastMs = restore(this.books, this.#journal.lines)
+    const lastMs = restore(this.books, this.#journal.lines.splice(0))
     for (const contract of this.contracts.values()) if (contract.status === 'open') this.lives.resume(contract, lastMs)
     for (const preset of options.accounts ?? []) this.accounts.create(preset)
   }

@@ -5,8 +5,8 @@ import type { MarketTick } from './market.ts'
 import type { Deposit, Offer, SaleEntry, SimulatedAccount, SimulatedContract } from './records.ts'
 
 export interface Journal {
-  /** What was stored when it was opened. */
-  readonly lines: readonly JournalLine[]
+  /** What was stored when it was opened; the broker that reads it takes it out, since it would be in memory twice. */
+  readonly lines: JournalLine[]
   opened(account: SimulatedAccount, transactionId: number): void
   deposited(account: SimulatedAccount, deposit: Deposit): void
   bought(contract: SimulatedContract): void
