@@ -1,4 +1,4 @@
-// GET /v1/positions: open contracts of both kinds. For one trader the values are read live; for all of a partner's
+// GET /v1/positions: open contracts of both kinds. For one trader the newest 50 values are read live; for all of a partner's
 // traders they are the last known ones, and each request has old ones renewed for the next.
 
 import { number, presentConverted, time } from '../../db/orders/entry.ts'
@@ -16,7 +16,7 @@ export const listOpenPositions: Operation<{ query: PositionsQuery }> = {
   tag: 'Positions',
   summary: 'Open positions',
   description:
-    'Open contracts, newest first, at most 1000. With traderExternalId the values are read live from the broker; without it they are the last known ones, see markedAt; some that are more than a minute old are then read for the next call.',
+    'Open contracts, newest first, at most 1000. With traderExternalId the values of the newest 50 are read live from the broker; all others are the last known ones, see markedAt. Without it some that are more than a minute old are then read for the next call.',
   auth: 'key',
   scope: 'trading:read',
   query: PositionsQuery,
