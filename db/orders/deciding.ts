@@ -4,7 +4,7 @@ import type { Bus } from '../platform/bus.ts'
 import type { Queue } from '../platform/queue.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { dismissUnowned } from '../postgres/lineage.ts'
-import { markFailed, openOrders } from './placing.ts'
+import { absentMessageOf, markFailed, openOrders } from './placing.ts'
 import { findOrders, type OrderRow } from './reading.ts'
 import { resolveBreaks } from './reconciliation.ts'
 import { type ArrivalTimes, findDoubt } from './resolving.ts'
@@ -86,8 +86,8 @@ export async function declareAbsent(trx: Db, order: OrderRow, times: ArrivalTime
       `What was sent for the order may still be bought until ${new Date(until).toISOString()}: wait for that.`
     )
   }
-  const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
-  const [failed] = await markFailed(trx, [{ id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }])
+  const refusal = { code: 'BROKER_UPSTREAM', message: absentMessageOf(order) } as const
+  const [failed] = await markFailed(trx, [{ id: order.id, attempt: order.attempt, ...refusal }])
   if (!failed) throw decidedMeanwhile()
   // The operator has seen the evidence: the same contracts must not hold the order up again.
   await dismissUnowned(trx, order.account_id, contractIdsOf(order.evidence))

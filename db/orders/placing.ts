@@ -140,6 +140,12 @@ export interface OrderRefusal {
   extras?: ErrorExtras
 }
 
+/** What such an order reads that was sent, and of which the broker's lists have nothing. Nobody can repeat a copy. */
+export const absentMessageOf = ({ client_order_id: name }: Pick<OrderRow, 'client_order_id'>): string =>
+  name === null
+    ? 'The broker did not buy this order.'
+    : 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
+
 /**
  * Marks orders as failed: certainly without a contract. A 502 or a halt may be tried again under the same id; any other
  * refusal is the order's final result.

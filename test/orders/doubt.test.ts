@@ -287,6 +287,14 @@ deciding('declares an order absent, which may then be tried again', async () => 
   assert.is(contractsOf(accountId).length, 3)
 })
 
+deciding('names no clientOrderId where a copy was not bought, which has none', async () => {
+  const { orderId } = await makeReview()
+  await harness.services.db('orders').where({ id: orderId }).update({ client_order_id: null, copied_from: orderId })
+  const absent = await operator('orders', 'reconcile', orderId, '--absent', '--yes')
+  assert.is(absent.code, 0, absent.text)
+  assert.is(JSON.parse(absent.text).error.message, 'The broker did not buy this order.')
+})
+
 deciding('audits by command as well', async () => {
   const audited = await operator('orders', 'audit')
   assert.is(audited.code, 0, audited.text)

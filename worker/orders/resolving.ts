@@ -3,7 +3,7 @@
 // window and belongs to no other order is its own. No such contract, in repeated checks that began after nothing of the
 // purchase could be executed any more, is absence. Everything else is for the operator.
 import { Big } from 'big.js'
-import { markFailed, type OpenedOrder, openOrders } from '../../db/orders/placing.ts'
+import { absentMessageOf, markFailed, type OpenedOrder, openOrders } from '../../db/orders/placing.ts'
 import {
   arrivalTimes,
   countCheck,
@@ -139,9 +139,8 @@ async function decide(
     return true
   }
   if (absenceChecks < CHECKS) return false
-  const message = 'The broker did not buy this order; it may be repeated with the same clientOrderId.'
   const [failed] = await markFailed(services.db, [
-    { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message }
+    { id: order.id, attempt: order.attempt, code: 'BROKER_UPSTREAM', message: absentMessageOf(order) }
   ])
   notifyCallers(services, failed ? [failed] : [])
   log.info({ orderId: order.id }, 'an order in doubt proved absent')
