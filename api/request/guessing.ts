@@ -162,7 +162,7 @@ async function slowed<T>(
   try {
     await sleep(delayMs, undefined, { signal }).catch(() => {
       // Without a cause, which would be logged as a fault: the caller is gone, or this process stops.
-      throw new ApiError('UNAVAILABLE', undefined, { headers: { 'Retry-After': '1' } })
+      throw new ApiError('UNAVAILABLE')
     })
     return await check()
   } finally {

@@ -77,8 +77,7 @@ function isFault({ status, code, cause }: ApiError): boolean {
 /** Any thrown thing as the error the caller sees. */
 function toApiError(error: unknown): ApiError {
   if (error instanceof ApiError) return error
-  if (isUnavailable(error))
-    return new ApiError('UNAVAILABLE', undefined, { cause: error, headers: { 'Retry-After': '1' } })
+  if (isUnavailable(error)) return new ApiError('UNAVAILABLE', undefined, { cause: error })
   return new ApiError('INTERNAL', undefined, { cause: error })
 }
 
@@ -156,7 +155,8 @@ export function respond({
     } catch (error) {
       failure = toApiError(error)
       ctx.status = failure.status
-      ctx.set(failure.headers)
+      // Every 503 names when to repeat the request, as its description promises.
+      ctx.set({ ...(failure.status === 503 ? { 'Retry-After': '1' } : {}), ...failure.headers })
       setBody(ctx, envelope(failure, { requestId, baseUrl: config.baseUrl }))
       if (hasMuchToCome(ctx)) {
         ctx.set('Connection', 'close')

@@ -10,6 +10,8 @@ import { exampleOf } from '../../api/description/schemas.ts'
 import { describe } from '../../api/description/spec.ts'
 import type { Operation } from '../../api/operation.ts'
 import { operations } from '../../api/operations.ts'
+import { testWebhook } from '../../api/webhooks/deliveries.ts'
+import { createWebhook } from '../../api/webhooks/endpoints.ts'
 import { newApiKey, newToken } from '../../db/platform/crypto.ts'
 import { errors } from '../../schemas/errors/errors.ts'
 import type { Schema } from '../../schemas/fields/fields.ts'
@@ -38,6 +40,7 @@ const table = suite('the table')
 const credential = suite('credentials')
 const broken = suite('broken requests')
 const paths = suite('paths and methods')
+const unavailable = suite('a 503')
 const crossing = suite("another partner's records")
 
 table('names each operation, and each method of a path, once', () => {
@@ -343,9 +346,19 @@ async function everythingOf(partnerId: string): Promise<Record<string, string>> 
   return Object.fromEntries((rows as { name: string; digest: string }[]).map(({ name, digest }) => [name, digest]))
 }
 
+unavailable('names when to repeat the request', async () => {
+  const stopping = await openHarness({ url: harness.url, env: { WEBHOOK_ALLOW_PRIVATE: '1' } })
+  const owner = await stopping.makePartner()
+  const { body } = await owner.call(createWebhook, { body: { url: 'http://127.0.0.1:9/' } })
+  stopping.services.waits.endAll()
+  const { status, headers } = await owner.call(testWebhook, { params: { id: body.webhookId } })
+  assert.equal([status, headers.get('retry-after')], [503, '1'])
+})
+
 crossing.after(closeAll)
 table.run()
 credential.run()
 broken.run()
 paths.run()
+unavailable.run()
 crossing.run()
