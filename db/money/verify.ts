@@ -45,6 +45,7 @@ const guards: [string, string][] = [
   ['ledger_entries', 'balanced'],
   ['ledger_entries', 'earnings_entry'],
   ['ledger_entries', 'fee_entry'],
+  ['ledger_accounts', 'account_of_its_money'],
   ['ledger_accounts', 'not_deleted'],
   ['ledger_accounts', 'not_truncated'],
   ['ledger_accounts', 'changed_by_entries_only'],

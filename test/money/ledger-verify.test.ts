@@ -188,12 +188,20 @@ verifying(
   }
 )
 
-verifying('names a guard that is switched off', async () => {
-  const trx = await db.transaction()
-  await trx.raw('alter table ledger_entries disable trigger append_only')
-  const { broken } = await verifyWithin(trx)
-  await trx.rollback()
-  assert.is(broken, 'The trigger append_only of ledger_entries is missing or switched off.')
+verifying('names each guard of its tables that is switched off', async () => {
+  const tables = ['ledger_accounts', 'ledger_entries', 'ledger_transfers']
+  const { rows: guards } = (await db.raw(
+    'select tgrelid::regclass::text as tab, tgname as name from pg_trigger where tgrelid::regclass::text = any(?) and not tgisinternal',
+    [tables]
+  )) as { rows: { tab: string; name: string }[] }
+  assert.ok(guards.length > 12)
+  for (const { tab, name } of guards) {
+    const trx = await db.transaction()
+    await trx.raw(`alter table ${tab} disable trigger ${name}`)
+    const { broken } = await verifyWithin(trx)
+    await trx.rollback()
+    assert.is(broken, `The trigger ${name} of ${tab} is missing or switched off.`)
+  }
 })
 
 verifying.after(async () => {
