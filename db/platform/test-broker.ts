@@ -133,38 +133,40 @@ function openBooks(
   let writing: Promise<void> | undefined
   const held: { after: number; run: () => void }[] = []
 
+  // It ends in the step in which it finds nothing more to write: an entry that comes then begins the next one.
   async function write(): Promise<void> {
-    while (waiting.length > 0) {
-      const batch = waiting.splice(0, WRITTEN_AT_ONCE)
-      await client.query(
-        `insert into test_broker_entries (kind, account, contract, cents, entry)
-         select kind, account, contract, cents, entry::jsonb
-           from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) with ordinality
-             as e (kind, account, contract, cents, entry, n) order by n`,
-        [
-          batch.map(({ kind }) => kind),
-          batch.map(({ account }) => account),
-          batch.map(({ contract }) => contract),
-          batch.map(({ cents }) => cents),
-          batch.map(({ entry }) => JSON.stringify(entry))
-        ]
-      )
-      written += batch.length
-      while (held[0] && held[0].after <= written) held.shift()?.run()
+    try {
+      while (waiting.length > 0) await writeBatch(waiting.splice(0, WRITTEN_AT_ONCE))
+    } catch (error) {
+      // What was not written counts as never happened: nobody was notified of it, and the broker ends.
+      waiting = []
+      held.length = 0
+      lost.resolve(error as Error)
+    } finally {
+      writing = undefined
     }
+  }
+
+  async function writeBatch(batch: TestBrokerEntry[]): Promise<void> {
+    await client.query(
+      `insert into test_broker_entries (kind, account, contract, cents, entry)
+       select kind, account, contract, cents, entry::jsonb
+         from unnest($1::text[], $2::text[], $3::bigint[], $4::bigint[], $5::text[]) with ordinality
+           as e (kind, account, contract, cents, entry, n) order by n`,
+      [
+        batch.map(({ kind }) => kind),
+        batch.map(({ account }) => account),
+        batch.map(({ contract }) => contract),
+        batch.map(({ cents }) => cents),
+        batch.map(({ entry }) => JSON.stringify(entry))
+      ]
+    )
+    written += batch.length
+    while (held[0] && held[0].after <= written) held.shift()?.run()
   }
 
   function flush(): void {
     writing ??= write()
-      // What was not written counts as never happened: nobody was notified of it, and the broker ends.
-      .catch((error: Error) => {
-        waiting = []
-        held.length = 0
-        lost.resolve(error)
-      })
-      .finally(() => {
-        writing = undefined
-      })
   }
 
   return {

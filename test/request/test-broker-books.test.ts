@@ -114,6 +114,23 @@ books('run what waits for them in the order in which it came', async () => {
   await db.raw('delete from test_broker_entries')
 })
 
+books('write an entry that comes right when all before it has been written', async () => {
+  const mine = await hold()
+  let ran = false
+  mine.enter({ kind: 'account', account: 'TST5', contract: null, cents: 1, entry: {} })
+  mine.after(() =>
+    queueMicrotask(() => {
+      mine.enter({ kind: 'account', account: 'TST6', contract: null, cents: 1, entry: {} })
+      mine.after(() => {
+        ran = true
+      })
+    })
+  )
+  await until('the second entry', () => ran)
+  await mine.close()
+  await db.raw('delete from test_broker_entries')
+})
+
 books('are lost with an entry that cannot be written, though their session goes on', async () => {
   const mine = await hold()
   const ran: string[] = []
