@@ -143,8 +143,8 @@ orders go to a simulated broker, with play money only, and cost nothing. ${code(
 operator does; every response to it carries ${code('Test-Mode: true')}, and ${code('GET /v1/me')} says ${code('"test": true')}. Plan, limits and standing are those of
 the partner, and no plan is charged here. **Its accounts are called ${code('TST')} and 1 to 10 digits**, as no account of
 the real broker is: with a live key they are refused, and with a test key all others are. Choose digits of your own: who names an account
-that somebody else's tests use trades on the same one. What an account bought and sold is kept for 30 days after the sale, its balance for
-ever.
+that somebody else's tests use trades on the same one. What an account bought and sold is kept for 30 days after the sale,
+or until 50,000 other contracts of test keys have been sold since, its balance for ever.
 
 **The marketplace of test keys** has the bots of all partners' test sides and no others. The wallet begins with ${dollars(PLAY_MONEY_USD)}; when it
 holds less than ${dollars(LEAST_PLAY_MONEY_USD)} it is filled up, within a minute and once a day. A bot that costs more than the wallet holds is a
