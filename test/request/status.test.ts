@@ -94,6 +94,11 @@ status('shows how long the orders of the last minutes took from their request to
   assert.is((await readStatus(db)).latency.orders, 0)
   await services.brokers.of('test').market('1000').symbols()
   assert.equal(services.brokers.seenMarkets(), [])
+  // Nor what is left of its budgets among those that raise an alarm.
+  assert.equal(
+    Object.keys(services.brokers.budget()).filter(name => name.startsWith('test')),
+    []
+  )
   const { traderExternalId } = await partner.makeTrader()
   const body = tickOrder(traderExternalId, { durationUnit: 'h' })
   assert.is((await partner.call(placeBinaryOrder, { body })).status, 200)
