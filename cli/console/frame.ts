@@ -1,6 +1,6 @@
 // The frame around every view: the tabs above, errors, the visible part of the view's lines, the confirmation, and the
 // keys below. Plain lines in, plain lines out; none is wider than the terminal.
-import { cut, tones, wrap } from './text.ts'
+import { cut, lastColumns, tones, widthOf, wrap } from './text.ts'
 import { type Drawn, type KeyAction, MARK, type Size } from './view.ts'
 
 /** What the console does with the next key. */
@@ -72,8 +72,8 @@ function prompt({ mode, message }: Framed, width: number): string[] {
     case 'type': {
       const label = cut(mode.label, Math.floor(width / 2))
       // The end of a long text is what is being typed.
-      const room = Math.max(1, width - label.length - 3)
-      return [`${tones.title(label)}: ${mode.text.slice(-room)}▏`]
+      const room = Math.max(1, width - widthOf(label) - 3)
+      return [`${tones.title(label)}: ${lastColumns(mode.text, room)}▏`]
     }
     case 'confirm':
       return wrap(`${mode.question} [y/n]`, width, QUESTION_LINES).map(line => tones.warn(line))

@@ -80,8 +80,8 @@ export const overview: View<Overview> = {
       // They wait for the broker to accept a token, and are queued then.
       ...(unproven && unproven.count > 0 ? [row('Unproven', withAge(unproven))] : []),
       row('Queued', withAge(queued)),
-      row('Open', String(open?.count ?? 0)),
-      row('In doubt', doubtText(inDoubt, oldest, review?.count ?? 0), alarm((review?.count ?? 0) > 0)),
+      row('Open', `${open?.count ?? 0}${waiting(open?.decisions)}`, open?.decisions ? tones.bad : undefined),
+      row('In doubt', doubtText(inDoubt, oldest, review?.count), alarm((review?.count ?? 0) > 0)),
       '',
       tones.title('Queues'),
       row('Jobs', `${sum('waiting')} waiting, ${sum('active')} active`),
@@ -169,10 +169,13 @@ function withAge(orders: PhaseCount | undefined): string {
   return `${orders.count}, the oldest for ${age(orders.oldestSeconds)}`
 }
 
-function doubtText(count: number, oldestSeconds: number, reviews: number): string {
-  if (count === 0) return 'none'
-  const decisions = reviews > 0 ? `; ${reviews} wait for your decision` : ''
-  return `${count}, the oldest for ${age(oldestSeconds)}${decisions}`
+function doubtText(count: number, oldestSeconds: number, reviews: number | undefined): string {
+  return count === 0 ? 'none' : `${count}, the oldest for ${age(oldestSeconds)}${waiting(reviews)}`
+}
+
+/** How many of the orders of a line the operator has to decide on; nothing for none. */
+function waiting(decisions = 0): string {
+  return decisions > 0 ? `; ${decisions} wait for your decision` : ''
 }
 
 function busiest(queues: QueueDepth[]): string {

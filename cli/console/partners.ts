@@ -121,7 +121,7 @@ function aboutPartner(partner: PartnerLine, width: number): string {
   const why = suspendedReason ? ` (${suspendedReason})` : ''
   const rest = `  ${partner.plan}, ${usd(partner.balanceUsd)} USD, ${partner.brokerDialect}, since ${instant(partner.createdAt)}`
   const status = cut(`${saasStatus}${why}`, Math.floor(width / 2))
-  return (toneOf(saasStatus) ?? tones.title)(status) + cut(rest, width - status.length)
+  return (toneOf(saasStatus) ?? tones.title)(status) + cut(rest, width - widthOf(status))
 }
 
 /** What can be done about a partner's standing. */

@@ -59,6 +59,18 @@ export function cut(text: string, width: number): string {
   return `${kept}…`
 }
 
+/** The end of a text, as much of it as takes at most `width` columns. */
+export function lastColumns(text: string, width: number): string {
+  const whole = clean(text)
+  if (widthOf(whole) <= width) return whole
+  let kept = ''
+  for (const { segment } of [...graphemesOf(whole)].reverse()) {
+    if (widthOf(segment + kept) > width) break
+    kept = segment + kept
+  }
+  return kept
+}
+
 /** Exactly `width` columns. */
 export function fit(text: string, width: number, right = false): string {
   const shown = cut(text, width)

@@ -58,13 +58,15 @@ export interface PhaseCount {
   phase: Phase
   count: number
   oldestSeconds: number | null
+  /** Of open orders, how many wait for the operator's decision, since their settlement contradicts itself. */
+  decisions: number
 }
 
 /** Unproven, queued, sending, review and open orders; one partial index each. */
 export async function readPhaseCounts(db: Db): Promise<PhaseCount[]> {
   const one = (phase: Phase, since: string) =>
     `select '${phase}' as phase, count(*) as count,
-            extract(epoch from clock_timestamp() - min(${since}))::float8 as "oldestSeconds"
+            extract(epoch from clock_timestamp() - min(${since}))::float8 as "oldestSeconds", 0 as decisions
        from orders where phase = '${phase}'`
   return rows<PhaseCount>(
     db,
@@ -73,7 +75,9 @@ export async function readPhaseCounts(db: Db): Promise<PhaseCount[]> {
       one('queued', 'queued_at'),
       one('sending', 'sent_at'),
       one('review', 'coalesce(sent_at, queued_at)'),
-      `select 'open' as phase, count(*) as count, null::float8 as "oldestSeconds" from orders where phase = 'open'`
+      `select 'open' as phase, count(*) as count, null::float8 as "oldestSeconds",
+              count(*) filter (where ${inReview}) as decisions
+         from orders where phase = 'open'`
     ].join(' union all ')
   )
 }

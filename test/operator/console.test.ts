@@ -6,8 +6,11 @@ import { stripVTControlCharacters } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { analytics } from '../../cli/console/analytics.ts'
+import { frame } from '../../cli/console/frame.ts'
 import { offsetText, statusOf } from '../../cli/console/order.ts'
 import { overview } from '../../cli/console/overview.ts'
+import { partners } from '../../cli/console/partners.ts'
+import { widthOf } from '../../cli/console/text.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { getPayout, requestPayout } from '../../db/money/payouts.ts'
@@ -173,6 +176,13 @@ reading('counts the orders of the minutes in which the overview was not shown', 
   await db('orders').where({ id }).delete()
 })
 
+async function drawOverview(): Promise<string> {
+  const place = { filter: '', search: '' }
+  const read = await readShortly(db, trx => overview.read(trx, place, { config: services.config, before: undefined }))
+  const { lines } = overview.draw(read, place, { columns: 100, rows: 24 })
+  return stripVTControlCharacters(lines.map(({ text }) => text).join('\n'))
+}
+
 reading('counts orders by phase, with the age of the oldest', async () => {
   const phases = await readPhaseCounts(db)
   const of = (phase: string) => phases.find(each => each.phase === phase)
@@ -186,10 +196,7 @@ reading('counts orders by phase, with the age of the oldest', async () => {
 
 reading('counts the orders that wait for their account to be proven', async () => {
   await insertOrderRows(db, trader, { phase: 'unproven', at: new Date(Date.now() - 100_000) })
-  const place = { filter: '', search: '' }
-  const read = await readShortly(db, trx => overview.read(trx, place, { config: services.config, before: undefined }))
-  const { lines } = overview.draw(read, place, { columns: 100, rows: 24 })
-  assert.match(stripVTControlCharacters(lines.map(({ text }) => text).join('\n')), /\nUnproven +1, the oldest for /)
+  assert.match(await drawOverview(), /\nUnproven +1, the oldest for /)
   await db('orders').where({ phase: 'unproven' }).delete()
 })
 
@@ -242,7 +249,12 @@ reading('lists an open order whose end waits for the operator among those in rev
     listed.data.map(({ orderId }: { orderId: string }) => orderId),
     [review, opened]
   )
+  // As the doctor counts them: one in doubt, and this one.
+  const texts = await drawOverview()
+  assert.match(texts, /\nOpen +1; 1 wait for your decision\n/)
+  assert.match(texts, /\nIn doubt +2, .*; 1 wait for your decision\n/)
   await db('orders').where({ id: opened }).update({ error_code: null, error_message: null })
+  assert.match(await drawOverview(), /\nOpen +1\n/)
 })
 
 reading('lists what is in doubt, reviews first, with how many contracts it could be', async () => {
@@ -318,6 +330,30 @@ narrow('keeps the id of a halted partner whole, on a line of its own', () => {
     assert.is(texts.filter(text => text.includes(acme.partnerId)).length, 1, `${columns}: ${texts.join('\n')}`)
     assert.match(texts.join('\n'), 'wrong prices since 08:12')
   }
+})
+
+narrow('keeps a line within its width where letters take two columns', () => {
+  const width = 40
+  const drawn = { head: [], lines: [] }
+  const mode = { kind: 'type', label: '理由', text: `${'価格が違う'.repeat(9)}終`, use: () => {} } as const
+  const parts = { tabs: ['Overview'], tab: 0, now: new Date(), actions: [], opened: false, drawn, mode }
+  const typed = stripVTControlCharacters(frame(parts, { columns: width, rows: 24 }).at(-2) as string)
+  assert.ok(widthOf(typed) <= width, typed)
+  // The end is what is being typed.
+  assert.match(typed, /^理由: .*終▏$/)
+  const partner = {
+    name: 'Acme',
+    partnerId: acme.partnerId,
+    traders: 0,
+    saasStatus: 'SUSPENDED',
+    suspendedReason: '支払いが遅れている',
+    plan: 'PRO',
+    balanceUsd: '1.00'
+  }
+  const data = { partner: { ...partner, brokerDialect: 'v3', createdAt: new Date() }, traders: [], orders: [] }
+  const { head } = partners.draw(data as never, { filter: '', search: '' }, { columns: width, rows: 24 })
+  const about = head.map(stripVTControlCharacters).find(text => text.includes('支払い')) ?? ''
+  assert.ok(about !== '' && widthOf(about) <= width, about)
 })
 
 narrow('shows what an application earned in a coin with all its decimals', () => {
