@@ -76,7 +76,7 @@ export const followLeader: Operation<{ body: FollowRequest }> = {
   tag: 'Copy trading',
   summary: 'Follow a leader',
   description:
-    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts must have the same mode and currency, and be different accounts (409 otherwise). Orders of a leader of another partner are copied while the profile of that partner is public. Following again starts from the active account and its present balance, updates the terms, and resumes a follow that was paused or stopped; the terms of one that was not stopped can be changed whatever record its leader has by now.',
+    'From now on each order the leader places is copied to the account that is active now, stake × riskPct / 100, whatever account is active later. Both accounts must have the same mode and currency, and be different accounts (409 otherwise). Orders of a leader of another partner are copied while the profile of that partner is public. Following again starts from the active account and its present balance, updates the terms (what is left out takes its default, not its value until then), and resumes a follow that was paused or stopped; the terms of one that was not stopped can be changed whatever record its leader has by now.',
   auth: 'key',
   scope: 'copy:write',
   body: FollowRequest,
