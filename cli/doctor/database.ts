@@ -13,7 +13,7 @@ import { type Db, openDatabase, wasCanceled } from '../../db/postgres/connection
 import { readDurability } from '../../db/postgres/durability.ts'
 import { isCopy } from '../../db/postgres/lineage.ts'
 import { migrationStatus, UTF8 } from '../../db/postgres/migrations.ts'
-import { placeOf, type Reached, reachDatabase } from '../../db/postgres/reach.ts'
+import { placeOf, type Reached, reachDatabase, readMostConnections } from '../../db/postgres/reach.ts'
 import { findWithheld } from '../../db/postgres/roles.ts'
 import { findWrongTraderDays, type WrongDay } from '../../db/traders/days.ts'
 import { type Config, ConfigError } from '../../schemas/config/config.ts'
@@ -64,7 +64,12 @@ export async function checkDatabase(config: Config): Promise<Finding[]> {
     found.push(...(await checkQueues(db)))
     found.push(await checkDurability(db), ...(await checkStandbys(db)), ...(await checkReadUrl(db, config)))
     found.push(await checkWorkerClocks(db))
-    found.push(await checkProcesses(db), ...(await checkReach(db)), ...(await checkHalts(db)))
+    found.push(
+      await checkProcesses(db),
+      ...(await checkConnections(db, config)),
+      ...(await checkReach(db)),
+      ...(await checkHalts(db))
+    )
     found.push(...(await checkInstallations(db, config)))
     found.push(await checkReview(db))
     found.push(...(await checkSettlements(db)))
@@ -269,6 +274,24 @@ async function checkProcesses(db: Db): Promise<Finding> {
         `${found}, versions ${versions.join(' and ')}`,
         'finish the upgrade; see `operator processes list`'
       )
+}
+
+// Connections of a process beside its pool: those of the queue and the bus, and for a worker that of the test broker's books.
+const BESIDE_POOL = { api: 3, worker: 6 }
+
+/** Whether the processes that run may need more connections than the server has, if all have this DATABASE_POOL. */
+async function checkConnections(db: Db, { databasePool }: Config): Promise<Finding[]> {
+  const running = (await listProcesses(db)).filter(({ alive }) => alive)
+  const needed = running.reduce((sum, { kind }) => sum + databasePool + BESIDE_POOL[kind], 0)
+  const most = await readMostConnections(db)
+  if (needed <= most) return []
+  return [
+    warn(
+      'connections',
+      `the ${running.length} processes that run may need ${needed}, and PostgreSQL has ${most} for them`,
+      `raise max_connections, or lower DATABASE_POOL, ${databasePool} here`
+    )
+  ]
 }
 
 /** A halt set by an operator is no fault, but is easily forgotten. */

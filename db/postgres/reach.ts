@@ -2,7 +2,7 @@
 // seconds and then report an error about itself.
 import pg from 'pg'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { DEPENDABLE, DEPENDED_ON, LOCK_LIMIT, sessionAt } from './connection.ts'
+import { type Db, DEPENDABLE, DEPENDED_ON, LOCK_LIMIT, rows, sessionAt } from './connection.ts'
 import { isUntrusted, systemErrorText } from './system-errors.ts'
 
 export interface Reached {
@@ -54,6 +54,16 @@ const reading = `select current_setting('server_version_num')::int / 10000 as "m
     '0' in (current_setting('lock_timeout'), current_setting('statement_timeout'), current_setting('idle_in_transaction_session_timeout')) as unlimited,
     array(select format('%s is %s', name, current_setting(name)) from unnest($1::text[], $2::text[]) s (name, wanted)
            where current_setting(name) <> wanted) as lost`
+
+/** How many connections the server has for roles without privileges. */
+export async function readMostConnections(db: Db): Promise<number> {
+  const [found] = await rows<{ most: number }>(
+    db,
+    `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+            - coalesce(current_setting('reserved_connections', true)::int, 0) as most`
+  )
+  return found?.most ?? 0
+}
 
 /** Connects once. Throws UNAVAILABLE with a sentence on what to do. */
 export async function reachDatabase(url: string): Promise<Reached> {

@@ -212,6 +212,16 @@ processes('is listed, and an api that has been idle is no missing one for the do
   const person = await operator(env, 'processes', 'list')
   assert.match(person.stdout, /^api +running +/m)
 
+  // Five more of a pool of 200 would need more than the server of the tests has.
+  assert.equal(await doctor('connections'), [])
+  const more = [1, 2, 3, 4, 5].map(n => ({ name: `elsewhere:1:${n}`, kind: 'api', version: '1.0.0' }))
+  await db('processes').insert(more)
+  const { checks } = JSON.parse((await operator({ ...env, DATABASE_POOL: '200' }, 'doctor', '--json')).stdout)
+  const short = checks.find((each: { check: string }) => each.check === 'connections')
+  assert.is(short?.status, 'warn')
+  assert.match(short?.found, /^the 7 processes that run may need 1424, /)
+  await db('processes').where('name', 'like', 'elsewhere:%').delete()
+
   api.kill('SIGTERM')
   assert.is(await api.ended, 0)
   const [missing] = await doctor('processes')
