@@ -30,7 +30,7 @@ export async function openNext(target: CheckTarget, report: Report): Promise<Tal
   if (address === null) return null
   const { pathname, protocol } = new URL(address)
   report.note('the address of the socket says demo', pathname.endsWith('/demo'), pathname)
-  // Where the list says neither demo nor real, only the address shows which money it is.
+  // Where the list has neither demo nor real, only the address shows which money it is.
   if (account?.account_type !== 'demo' && !pathname.endsWith('/demo')) throw ofRealMoney
   if (pathname.endsWith('/real')) throw ofRealMoney
   report.note(
