@@ -122,7 +122,14 @@ differing(
     await until('a state of the contract', async () => (await order.clone()).marked_at !== null)
     const account = simulator.engine.accounts.all.get(accountId)
     assert.ok(account)
-    simulator.engine.update(account, Number(body.brokerOrderId), { stopLoss: 8 })
+    // The broker refuses a change within a second of the purchase.
+    await until('the change', () => {
+      try {
+        return simulator.engine.update(account, Number(body.brokerOrderId), { stopLoss: 8 })
+      } catch {
+        return undefined
+      }
+    })
     await until('the changed limit', async () => Number((await order.clone()).stop_loss) === 8)
     assert.equal(await findingsOf(accountId), [])
   }
