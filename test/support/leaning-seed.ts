@@ -16,10 +16,11 @@ const MOMENTS_SECONDS = Array.from({ length: 31 }, (_, half) => 1 + half * 30)
 export function findLeaningSeed({ asset, tickMs }: { asset: string; tickMs: number }): number {
   const symbol = symbols.get(asset)
   if (!symbol) throw new Error(`the simulated broker has no ${asset}`)
-  const now = Date.now()
   for (let seed = 1; seed <= MAX_SEEDS; seed++) {
     const market = new SimulatedMarket(systemClock, { seed, tickMs })
     market.sessions.force(symbol, true)
+    // Of each seed anew: a market that the calendar has closed has no tick before it was forced open.
+    const now = Date.now()
     const leans = (seconds: number) => {
       const endMs = now + seconds * 1000
       const candles = market.candles(symbol, { startMs: 0, endMs, count: 200, granularitySeconds: 60 })
