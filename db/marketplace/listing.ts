@@ -44,10 +44,13 @@ export async function listBots(
 ): Promise<BotsPage> {
   const filter = filterOf(query, test)
   if (!filter) return { bots: [], total: 0 }
-  const { versions, ...found } = await readPage(db, query, { filter, memory })
+  const { versions, ...found } = await readPage(db, query, { filter, test, memory })
   // Where the list changed between two statements: once more, by one. A standby reads in a transaction that has no snapshot of its own.
   return new Set(versions).size === 1 ? found : readAtOnce(db, query, filter)
 }
+
+// Written out, so that the index of the few of test sides serves them.
+const ofSide = (test: boolean): string => `test = ${test}`
 
 /** Which bots are wanted; undefined where none can be: the search has neither letter nor digit. */
 function filterOf({ category, riskLevel, search }: BotsQuery, test: boolean): Filter | undefined {
@@ -55,8 +58,7 @@ function filterOf({ category, riskLevel, search }: BotsQuery, test: boolean): Fi
   if (words?.length === 0) return undefined
   return {
     where: [
-      // Written out, so that the index of the few of test sides serves them.
-      `test = ${test}`,
+      ofSide(test),
       ...(category === undefined ? [] : ['category = :category']),
       ...(riskLevel === undefined ? [] : ['risk_level = :riskLevel'])
     ],
@@ -73,7 +75,7 @@ const published = ({ where }: Filter): string[] => [
 async function readPage(
   db: Db,
   { page, limit, sort }: BotsQuery,
-  { filter, memory }: { filter: Filter; memory: object }
+  { filter, test, memory }: { filter: Filter; test: boolean; memory: object }
 ): Promise<BotsPage & { versions: number[] }> {
   const { value: total, version } = await countBots(db, filter, memory)
   const versions = [version]
@@ -83,7 +85,7 @@ async function readPage(
   const bindings: Record<string, unknown> = { ...given(filter), limit, offset }
   if (filter.bindings.words !== undefined) {
     // How many bots are met in the order until the page is full.
-    const { value: all } = await countBots(db, { where: filter.where.slice(0, 1), bindings: {} }, memory)
+    const { value: all } = await countBots(db, { where: [ofSide(test)], bindings: {} }, memory)
     const met = ((offset + limit) * all) / total
     const far = total > FEW && met > NEAR
     if (far && sort === 'newest') {

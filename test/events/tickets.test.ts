@@ -27,13 +27,18 @@ async function subscribe(client: Client, id: string, after?: string): Promise<st
   return (await client.take('subscribed', message => message.id === id)).cursor
 }
 
-const cursors = suite('cursors of a ticket')
-
-cursors('do not show whether anything happened to the partner between two subscriptions', async () => {
+/** A partner with a trader whose events are all in the log, and a socket by a ticket of that trader. */
+async function begin(): Promise<{ partner: TestPartner; traderExternalId: string; client: Client }> {
   const partner = await harness.makePartner()
   const { traderExternalId } = await partner.makeTrader()
   await log(partner)
-  const client = await openTicket(partner, traderExternalId)
+  return { partner, traderExternalId, client: await openTicket(partner, traderExternalId) }
+}
+
+const cursors = suite('cursors of a ticket')
+
+cursors('do not show whether anything happened to the partner between two subscriptions', async () => {
+  const { client } = await begin()
   const first = await subscribe(client, 'first')
   assert.is.not(await subscribe(client, 'second'), first)
   const begun = await subscribe(client, 'third', first)
@@ -42,10 +47,8 @@ cursors('do not show whether anything happened to the partner between two subscr
 })
 
 cursors('are good to resume from, on the stream and in the list, and in no altered form', async () => {
-  const partner = await harness.makePartner()
-  const { traderExternalId } = await partner.makeTrader()
-  await log(partner)
-  const cursor = await subscribe(await openTicket(partner, traderExternalId), 'before')
+  const { partner, traderExternalId, client: before } = await begin()
+  const cursor = await subscribe(before, 'before')
   await partner.makeTrader()
   await partner.makeTrader({ externalId: traderExternalId })
   await log(partner)
@@ -62,10 +65,7 @@ cursors('are good to resume from, on the stream and in the list, and in no alter
 })
 
 cursors('do not show it either where they name what is kept', async () => {
-  const partner = await harness.makePartner()
-  const { traderExternalId } = await partner.makeTrader()
-  await log(partner)
-  const client = await openTicket(partner, traderExternalId)
+  const { client } = await begin()
   const old = await subscribe(client, 'old')
   await newEventEpoch(db)
   const expired = async () => {
