@@ -20,7 +20,7 @@ const SAMPLE = 2000
 const ORDERS = 5000
 // Orders taken and not yet written, beyond which no account is begun: what waits to be written has a bound.
 const ORDERS_UNDER_WAY = 10_000
-// At most ten of the 25 calls that the account has in a minute.
+// Pages of the list that are read for them: at most ten of the 25 calls that the account has in a minute.
 const PAGES = 10
 // Contracts that are missing in what was read of the list are watched, at most this many; the others are tried again after a pause.
 const WATCHED = 50
