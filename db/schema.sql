@@ -1138,7 +1138,7 @@ CREATE INDEX partners_due ON partners USING btree (period_end, id) WHERE plan_ac
 CREATE INDEX partners_unpaid ON partners USING btree (id) WHERE (NOT plan_active);
 CREATE TRIGGER events AFTER UPDATE OF plan_active ON partners FOR EACH ROW WHEN ((new.plan_active <> old.plan_active)) EXECUTE FUNCTION plan_events();
 CREATE TRIGGER keep_test_side BEFORE INSERT OR UPDATE OF test_of ON partners FOR EACH ROW EXECUTE FUNCTION keep_test_side();
-CREATE TRIGGER mirror_test_side AFTER UPDATE OF name, plan, plan_active, suspended_at, suspended_reason, key_limit, trader_limit, period_start, period_end, active_since ON partners FOR EACH ROW WHEN ((new.test_of IS NULL)) EXECUTE FUNCTION mirror_test_side();
+CREATE TRIGGER mirror_test_side AFTER UPDATE OF name, plan, next_plan, plan_active, suspended_at, suspended_reason, key_limit, trader_limit, period_start, period_end, active_since ON partners FOR EACH ROW WHEN ((new.test_of IS NULL)) EXECUTE FUNCTION mirror_test_side();
 
 create table password_resets (
   trader_id text collate "C" not null,
@@ -2132,9 +2132,9 @@ CREATE OR REPLACE FUNCTION mirror_test_side()
  LANGUAGE plpgsql
 AS $function$
     begin
-      update partners set name = new.name, plan = new.plan, plan_active = new.plan_active, suspended_at = new.suspended_at,
-             suspended_reason = new.suspended_reason, key_limit = new.key_limit, trader_limit = new.trader_limit,
-             period_start = new.period_start, period_end = new.period_end, active_since = new.active_since
+      update partners set name = new.name, plan = new.plan, next_plan = new.next_plan, plan_active = new.plan_active,
+             suspended_at = new.suspended_at, suspended_reason = new.suspended_reason, key_limit = new.key_limit,
+             trader_limit = new.trader_limit, period_start = new.period_start, period_end = new.period_end, active_since = new.active_since
        where test_of = new.id;
       return null;
     end $function$;
@@ -2256,7 +2256,7 @@ AS $function$
       values (new.id, case when new.plan_active then 'plan.active' else 'plan.inactive' end, new.id,
         jsonb_build_object('plan', new.plan, 'plan_active', new.plan_active, 'suspended', new.suspended_at is not null,
           'period_end', new.period_end,
-          'balance', (select coalesce(sum(balance), 0)::text from ledger_accounts where id = 'wallet:' || new.id)));
+          'balance', (select coalesce(sum(balance), 0)::text from ledger_accounts where id = 'wallet:' || coalesce(new.test_of, new.id))));
       return null;
     end $function$;
 CREATE OR REPLACE FUNCTION purchase_events()

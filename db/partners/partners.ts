@@ -109,9 +109,9 @@ export async function ensureTestSide(trx: Db, partnerId: string): Promise<string
   await getRealPartner(trx, partnerId)
   await rows(
     trx,
-    `insert into partners (id, name, plan, plan_active, suspended_at, suspended_reason, broker_app_id, broker_dialect, key_limit, trader_limit,
-                           period_start, period_end, billing_anchor, test_of)
-     select :id, name, plan, plan_active, suspended_at, suspended_reason, nextval('test_applications')::text, 'test', key_limit, trader_limit,
+    `insert into partners (id, name, plan, next_plan, plan_active, suspended_at, suspended_reason, broker_app_id, broker_dialect, key_limit,
+                           trader_limit, period_start, period_end, billing_anchor, test_of)
+     select :id, name, plan, next_plan, plan_active, suspended_at, suspended_reason, nextval('test_applications')::text, 'test', key_limit, trader_limit,
             period_start, period_end, billing_anchor, id
        from partners where id = :partnerId for no key update
      on conflict (test_of) do nothing`,

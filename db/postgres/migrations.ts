@@ -92,7 +92,8 @@ export const migrations: readonly string[] = [
   '0149_folded_words',
   '0150_counted_by_partner',
   '0151_was_proven',
-  '0153_open_webhook_tests'
+  '0153_open_webhook_tests',
+  '0154_fees_of_test_sides'
 ]
 
 /** The encoding that the database needs. */

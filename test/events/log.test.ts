@@ -19,6 +19,7 @@ import { markRejected } from '../../db/traders/accounts.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { countLockWaits } from '../support/lock-waits.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
+import { makeTestSide } from '../support/test-side.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
@@ -499,24 +500,27 @@ types('a payout is approved, paid or rejected', async () => {
   ])
 })
 
-types('a plan becomes inactive, with what the wallet lacks, and active again', async () => {
+types('a plan becomes inactive, with what the wallet lacks, and active again, to both sides', async () => {
   const partner = await harness.makePartner({ plan: 'PRO' })
+  const side = await makeTestSide(harness, partner)
   const end = new Date(Date.now() + 1000)
   await db('partners').where({ id: partner.partnerId }).update({ period_end: end, billing_anchor: end })
   await fund(harness, partner, '40.25')
   await sequenceAll(db)
-  const after = await newest(partner)
+  const after = await Promise.all([newest(partner), newest(side)])
   await checkBilling(db, { now: new Date(end.getTime() + 1000), prices: config.planPrices, feePct: '20' })
   await sequenceAll(db)
   assert.is((await partner.call(listEvents)).status, 402)
   await fund(harness, partner, '158.75')
   await sequenceAll(db)
-  const { events } = await readAll(partner, { after })
-  assert.equal(typesOf(events), ['plan.inactive', 'plan.active'])
-  const [inactive, active] = events.map(({ data }) => data as { periodEnd: string })
-  assert.equal(inactive, { plan: 'PRO', saasStatus: 'INACTIVE', periodEnd: end.toISOString(), topUpUsd: 158.75 })
-  assert.ok(Date.parse(active?.periodEnd as string) > end.getTime())
-  assert.equal(active, { ...active, plan: 'PRO', saasStatus: 'ACTIVE', topUpUsd: 0 })
+  for (const [i, reader] of [partner, side].entries()) {
+    const { events } = await readAll(reader, { after: after[i] as string })
+    assert.equal(typesOf(events), ['plan.inactive', 'plan.active'])
+    const [inactive, active] = events.map(({ data }) => data as { periodEnd: string })
+    assert.equal(inactive, { plan: 'PRO', saasStatus: 'INACTIVE', periodEnd: end.toISOString(), topUpUsd: 158.75 })
+    assert.ok(Date.parse(active?.periodEnd as string) > end.getTime())
+    assert.equal(active, { ...active, plan: 'PRO', saasStatus: 'ACTIVE', topUpUsd: 0 })
+  }
 })
 
 types('a bot is bought and paid back: to the buyer its purchase, to the creator its sale', async () => {

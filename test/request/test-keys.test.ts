@@ -200,6 +200,9 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
   // What a suspension costs no fee for begins anew with its end, on both sides.
   const since = await db('partners').whereIn('id', [partner.partnerId, side.partnerId]).distinct('active_since')
   assert.is(since.length, 1)
+  // A cheaper plan waits for the end of the period that is paid.
+  await db('partners').where({ id: partner.partnerId }).update({ next_plan: 'LAUNCH' })
+  assert.is((await side.call(getUsage)).body.wallet.feeUsd, Number(config.planPrices.LAUNCH))
   const refused = [
     () => suspendPartner(db, side.partnerId, 'for a test'),
     () => setLimits(db, side.partnerId, { perKeyPerMinute: 1 }),
