@@ -1967,6 +1967,9 @@ CREATE OR REPLACE FUNCTION ledger_apply_entry()
  LANGUAGE plpgsql
 AS $function$
     begin
+      if exists (select from ledger_entries where transfer_id = new.transfer_id and account_id = new.account_id) then
+        raise exception 'transfer % has an entry of % already', new.transfer_id, new.account_id using errcode = 'unique_violation';
+      end if;
       update ledger_accounts set balance = round(balance + new.amount, 2), version = version + 1
        where id = new.account_id
        returning balance, version into new.balance, new.version;

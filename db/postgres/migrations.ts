@@ -93,7 +93,8 @@ export const migrations: readonly string[] = [
   '0150_counted_by_partner',
   '0151_was_proven',
   '0153_open_webhook_tests',
-  '0154_fees_of_test_sides'
+  '0154_fees_of_test_sides',
+  '0155_entries_once'
 ]
 
 /** The encoding that the database needs. */

@@ -100,6 +100,22 @@ tables('refuse entries added to a transfer of the past', async () => {
   )
 })
 
+tables('refuse an entry that a transfer has already, and leave the balance as it was', async () => {
+  const [a, b] = [await newPartner('10'), await newPartner('10')]
+  const { transferId } = await transfer(db, {
+    reference: newReference(),
+    kind: 'refund',
+    entries: move(`wallet:${a}`, `wallet:${b}`, '1')
+  })
+  // As somebody may repeat a repair.
+  const again = db.raw(
+    `insert into ledger_entries (account_id, version, transfer_id, amount, balance) values (?, 0, ?, 1, 0) on conflict do nothing`,
+    [`wallet:${b}`, transferId]
+  )
+  await refused(again, /has an entry of wallet:.* already/)
+  assert.is(await balanceOf(db, `wallet:${b}`), '11.00')
+})
+
 tables('refuse a fraction of a cent', async () => {
   const [a, b] = [await newPartner('10'), await newPartner('10')]
   await refused(
