@@ -97,11 +97,12 @@ async function planOf(
  * suspension makes the period longer than that.
  */
 async function paidLength(trx: Db, partner: BilledRow): Promise<number | null> {
-  const { period_start: start, period_end: end } = partner
+  const { period_start: start, period_end: end, billing_anchor: anchor } = partner
   if (!partner.plan_active) return null
   const fee = await findTransfer(trx, `fee:${partner.id}:${start.toISOString()}`)
-  // A period without a fee that is not the trial began with a plan that cost nothing; a later upgrade was charged for the rest.
-  if (!fee) return start > partner.created_at ? +end - +start : null
+  // A period without a fee that is not the trial began with a plan that cost nothing; a later upgrade was charged for the rest. After a
+  // trial of no days it began with the partner; the anchor, which is the end of the trial, is before its end.
+  if (!fee) return start > partner.created_at || anchor < end ? +end - +start : null
   const { periodStart, periodEnd } = fee.details
   const paidMs = Date.parse(String(periodEnd)) - Date.parse(String(periodStart))
   // A fee of an older version has no end.

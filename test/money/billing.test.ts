@@ -201,6 +201,19 @@ checking('charges each upgrade in a period that began with a plan that is free',
   assert.is(await balanceOf(db, `wallet:${partner}`), '200.50')
 })
 
+checking('charges an upgrade in the first period of a plan that is free, also where there was no trial', async () => {
+  const free = { ...prices, LAUNCH: '0' }
+  const partner = await newPartner({ plan: 'LAUNCH', balance: '500' })
+  const began = '2026-04-10T00:00:00Z'
+  await trialEnds(partner, began)
+  await db('partners').where({ id: partner }).update({ created_at: began })
+  const upgraded = (now: string) =>
+    previewPlan(db, { partnerId: partner, plan: 'PRO', prices: free, now: new Date(now) })
+  assert.is((await upgraded(began)).chargeUsd, '0.00', 'before the first check nothing is paid for')
+  await checkBilling(db, { now: new Date(began), prices: free, feePct: '20' })
+  assert.is((await upgraded('2026-04-25T00:00:00Z')).chargeUsd, '99.50', 'half of 199 USD')
+})
+
 checking('charges nothing for a suspension, by which the paid period is longer', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
