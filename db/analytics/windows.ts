@@ -68,16 +68,17 @@ export async function readZoneOffsets(db: Db, instants: Date[]): Promise<Map<str
 const AHEAD = `interval '10 minutes'`
 
 /**
- * The end of a window up to now, which is exclusive: after all of the partner's orders that are committed, also where their instants are
- * ahead of the clock that is read here, as those of a broker or of the primary may be.
+ * The end of a window up to now, which is exclusive: after all of the partner's orders and earnings that are committed, also where their
+ * instants are ahead of the clock that is read here, as those of a broker or of the primary may be.
  */
 export async function endOfPresent(db: Db, partnerId: string): Promise<Date> {
   const newest = (column: string, condition = 'true') =>
     `(select max(${column}) from orders where partner_id = :partnerId and ${column} < now() + ${AHEAD} and ${condition})`
+  const earned = `(select max(created_at) from earnings_entries where account_id = 'earnings:' || :partnerId and created_at < now() + ${AHEAD})`
   const [present] = await rows<{ end: Date }>(
     db,
     `select greatest(clock_timestamp()::timestamptz(3),
-                     date_trunc('milliseconds', greatest(${newest('opened_at')}, ${newest('closed_at', "phase = 'closed'")}, ${newest('created_at')}))
+                     date_trunc('milliseconds', greatest(${newest('opened_at')}, ${newest('closed_at', "phase = 'closed'")}, ${newest('created_at')}, ${earned}))
                        + interval '1 millisecond') as end`,
     { partnerId }
   )

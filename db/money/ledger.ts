@@ -96,7 +96,8 @@ interface TransferResult {
 
 // One statement from lock to entry: the accounts are held for one round trip and the commit. Balances read through the
 // lock are the newest, whatever the statement's snapshot. Where an account is yet to be opened none is locked: opening
-// one may wait for a transaction that opens it too and holds others.
+// one may wait for a transaction that opens it too and holds others. A transfer has the instant of this statement: its
+// transaction may have waited for seconds, and a window of earnings that ended meanwhile has been read as complete.
 const attempt = `
   with wanted as (
     select * from unnest(:accounts::text[], :amounts::numeric[], :floors::boolean[]) as w (account_id, amount, floored)
@@ -108,8 +109,8 @@ const attempt = `
     select l.id, l.balance from locked l join wanted w on w.account_id = l.id
      where w.floored and w.amount < 0 and l.balance + w.amount < 0 order by l.id limit 1
   ), made as (
-    insert into ledger_transfers (id, reference, kind, amount, details)
-    select :id, :reference, :kind, :amount::numeric, :details::jsonb
+    insert into ledger_transfers (id, reference, kind, amount, details, created_at)
+    select :id, :reference, :kind, :amount::numeric, :details::jsonb, clock_timestamp()
      where (select count(*) from locked) = :count and not exists (select from short)
     on conflict (reference) do nothing
     returning id

@@ -105,6 +105,19 @@ windows(
     assert.is(total((await other.call(getActivity, { query })).body, 'placed'), 1)
     const { body } = await other.call(listTraderAnalytics, { query })
     assert.equal([total(body, 'trades'), body.complete], [1, true])
+    // What was sold has the time of the primary, ahead of the clock of the standby that is read.
+    const creator = await harness.makePartner()
+    const earnings = `earnings:${creator.partnerId}`
+    await db.raw(`insert into ledger_accounts (id) values ('world'), (?) on conflict do nothing`, [earnings])
+    await db.raw(
+      `with made as (
+         insert into ledger_transfers (id, reference, kind, amount, created_at) values (:earnings, :earnings, 'sale', 5, now() + interval '30 s') returning id
+       )
+       insert into ledger_entries (account_id, version, transfer_id, amount, balance)
+       select a.account, 0, made.id, a.amount, 0 from made cross join (values (:earnings, 5), ('world', -5)) a (account, amount)`,
+      { earnings }
+    )
+    assert.is(total((await creator.call(getMarketplaceAnalytics)).body, 'sales'), 1)
     // No clock is ahead by so much: a window up to now is no longer for it.
     await trade(trader, new Date(Date.now() + 86_400_000).toISOString())
     const far = (await other.call(getRevenue, { query })).body

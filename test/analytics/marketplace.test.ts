@@ -6,6 +6,7 @@ import { refundPurchase } from '../../db/marketplace/refunds.ts'
 import { purchaseBot, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { up as makeEarningsEntries } from '../../db/migrations/0120_earnings_entries.ts'
 import { up as makeFeeEntries } from '../../db/migrations/0148_earnings_of_nothing.ts'
+import { rows } from '../../db/postgres/connection.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { rowsRead } from '../support/rows-read.ts'
@@ -104,6 +105,25 @@ earnings('count a sale, a month and a refund of which the platform keeps all', a
     alter table earnings_entries enable trigger append_only`)
   await makeFeeEntries(db)
   assert.equal(await read(), [2, 1, 3.01, 3.01, 0, 1])
+})
+
+earnings('have a sale at its own time, however long its transaction waited before', async () => {
+  const [creator, buyer] = [await harness.makePartner(), await harness.makePartner()]
+  await fund(harness, buyer, '10')
+  const botId = await makeBot(creator, { oneTimePriceUsd: 10 })
+  const party = { partnerId: buyer.partnerId, partyId: buyer.partnerId, test: false }
+  // A window that ends here is over before the sale, and contains the beginning of its transaction.
+  const end = await db.transaction(async trx => {
+    await trx.raw('select 1')
+    const [row] = await rows<{ at: string }>(
+      db,
+      `select to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US"Z"') as at`
+    )
+    await purchaseBot(trx, party, { botId, feePct: '20' })
+    return (row as { at: string }).at
+  })
+  const { data } = await readMarketplace(db, { ...windowOf(1), partnerId: creator.partnerId, from: end })
+  assert.is(total(data)[0], 1)
 })
 
 earnings.after(closeAll)
