@@ -27,11 +27,12 @@ export async function countWebhooks(db: Db): Promise<WebhookCounts> {
             count(*) filter (where e.enabled and p.suspended_at is null and p.plan_active
               and (s.worker is null or s.lease_until < ${LONG_AGO})
               and (e.next_at < ${LONG_AGO}
-                   or exists (select from webhook_pending w where w.endpoint_id = e.id and w.next_at < ${LONG_AGO})
-                   -- A new event makes an endpoint due without a note at the endpoint.
-                   or (l.position > e.position and (e.paused_until is null or e.paused_until < ${LONG_AGO})
-                       and exists (select from events n where n.partner_id = e.partner_id and n.day >= e.day and n.position = e.position + 1
-                                      and n.at < ${LONG_AGO})))) as unheld,
+                   or ((e.paused_until is null or e.paused_until < ${LONG_AGO})
+                       and (exists (select from webhook_pending w where w.endpoint_id = e.id and w.next_at < ${LONG_AGO})
+                            -- A new event makes an endpoint due without a note at the endpoint.
+                            or (l.position > e.position
+                                and exists (select from events n where n.partner_id = e.partner_id and n.day >= e.day and n.position = e.position + 1
+                                               and n.at < ${LONG_AGO})))))) as unheld,
             (select count(*) from webhook_pending) as waiting,
             coalesce(sum(greatest(0, coalesce(l.position, 0) - e.position)) filter (where e.enabled), 0)::bigint as backlog
        from webhook_endpoints e join partners p on p.id = e.partner_id

@@ -1,4 +1,5 @@
 // The operator's side of webhooks: commands, forwarding to a developer's machine, the change of the token key, the doctor.
+import type { Knex } from 'knex'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createWebhook, getWebhook } from '../../api/webhooks/endpoints.ts'
@@ -178,6 +179,39 @@ doctor('counts no endpoint that has nothing to send, also where it had requested
     .update({ paused_until: db.raw(`now() - interval '1 minute'`) })
   await releaseEndpoints(db, 'one', [{ id: webhookId, lease: held?.lease as number }])
   assert.equal([await take(), (await countWebhooks(db)).unheld], [[], before])
+})
+
+doctor('counts no endpoint whose failed event waits for the end of a requested pause, until that is over', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId: id } = await register(partner, receiver)
+  await partner.makeTrader()
+  await sequenceAll(db)
+  const before = (await countWebhooks(db)).unheld
+  const {
+    partner_id,
+    position,
+    day,
+    id: event_id,
+    type,
+    subject
+  } = await db('events').where({ partner_id: partner.partnerId }).orderBy('position', 'desc').first()
+  const ago = db.raw(`now() - interval '1 minute'`)
+  const event = { endpoint_id: id, partner_id, position, day, event_id, type, subject }
+  await db('webhook_pending').insert({
+    ...event,
+    delivery_id: db.raw('event_id()'),
+    attempts: 1,
+    replay: false,
+    next_at: ago
+  })
+  const end = (at: Knex.Raw) => db('webhook_endpoints').where({ id }).update({ position, paused_until: at })
+  await end(db.raw(`now() + interval '1 hour'`))
+  assert.equal(
+    [await takeEndpoints(db, { worker: 'one', limit: 1, endpointId: id }), (await countWebhooks(db)).unheld],
+    [[], before]
+  )
+  await end(ago)
+  assert.is((await countWebhooks(db)).unheld, before + 1)
 })
 
 doctor.after(closeAll)
