@@ -113,6 +113,21 @@ reading('what a contract paid is found behind contracts that were closed after i
   await close()
 })
 
+reading('what a contract paid is found on the first page that has it, and no further page is read', async () => {
+  let pages = 0
+  const { session, close } = await scripted((frame, socket) => {
+    const row = { sell_price: '4.20', sell_time: 1_700_000_060, shortcode: 'CALL_R_100_19.53_1700000000_5T_S0P_0' }
+    const transactions = Array.from({ length: 500 }, (_, index) => ({ ...receipt, ...row, contract_id: 5 + index }))
+    if (frame.profit_table !== undefined) pages += 1
+    reply(socket, frame, {
+      proposal_open_contract: { ...contract, status: 'cancelled', is_sold: 1 },
+      profit_table: { count: transactions.length, transactions }
+    })
+  })
+  assert.equal([(await session.contract('5')).sellPrice, pages], ['4.20', 1])
+  await close()
+})
+
 reading('a time that cannot be read is none, and the other field that may have it is read', async () => {
   for (const garbage of ['soon', 1e30, {}, 12]) {
     const { session, close } = await scripted((frame, socket) => {

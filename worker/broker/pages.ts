@@ -20,11 +20,12 @@ export function isLastPage(rows: number): boolean {
 
 /**
  * The rows of a list, newest first, and whether they are all of it. Purchases made meanwhile are added in front: a row may appear
- * twice, none is missed.
+ * twice, none is missed. Reads no further than the page that has the row which is `sought`, if any.
  */
 export async function readPages(
   { pageRows, pages }: Paging,
-  read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>
+  read: (page: { limit: number; offset: number }) => Promise<(Evidence | null)[]>,
+  sought: (row: Evidence) => boolean = () => false
 ): Promise<{ rows: Evidence[]; whole: boolean }> {
   const rows: Evidence[] = []
   let offset = 0
@@ -34,6 +35,7 @@ export async function readPages(
     rows.push(...found.filter(row => row !== null))
     offset += found.length
     if (isLastPage(found.length)) return { rows, whole: true }
+    if (found.some(row => row !== null && sought(row))) break
   }
   return { rows, whole: false }
 }

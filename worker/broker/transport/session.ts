@@ -105,13 +105,14 @@ export class AccountSession implements Session {
   async #withPaid(contractId: string, state: ContractState): Promise<ContractState> {
     const { purchaseTime, unreadable = [] } = state
     if (purchaseTime === null || unreadable.includes('sell_price')) return state
-    const { rows } = await readPages(PROFIT_TABLE, page => this.profitTable({ from: purchaseTime, ...page })).catch(
-      (error: unknown) => {
-        this.#options.log.info({ err: error, contractId }, 'what a contract paid could not be read')
-        return { rows: [] }
-      }
-    )
-    const { sellPrice = null, sellTime = null } = rows.find(row => row.contractId === contractId) ?? {}
+    const isSought = (row: Evidence) => row.contractId === contractId
+    const read = (page: { limit: number; offset: number }) => this.profitTable({ from: purchaseTime, ...page })
+    // Usually it is on the first page: the account's calls are few.
+    const { rows } = await readPages(PROFIT_TABLE, read, isSought).catch((error: unknown) => {
+      this.#options.log.info({ err: error, contractId }, 'what a contract paid could not be read')
+      return { rows: [] }
+    })
+    const { sellPrice = null, sellTime = null } = rows.find(isSought) ?? {}
     return { ...state, sellPrice, sellTime: state.sellTime ?? sellTime }
   }
 
