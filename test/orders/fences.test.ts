@@ -4,7 +4,14 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders } from '../../db/orders/claiming.ts'
 import { closeOrders } from '../../db/orders/leases.ts'
-import { markFailed, markOpen } from '../../db/orders/placing.ts'
+import {
+  commitStakes,
+  markFailed,
+  markOpen,
+  markReset,
+  releaseLostClaims,
+  releaseUnsent
+} from '../../db/orders/placing.ts'
 import { countCheck, markReview } from '../../db/orders/resolving.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
@@ -102,7 +109,41 @@ fences('counts no check', async () => {
   assert.is((await row()).checks, 1)
 })
 
+fences('commits no stake', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  const stake = { id, currency: 'EUR', stakeInAccount: '9.21', exchangeRate: '0.921' }
+  assert.equal(await commitStakes(db, [{ ...stake, attempt: first }], 'w'), [])
+  assert.equal(await commitStakes(db, [{ ...stake, attempt: first + 1 }], 'another'), [])
+  assert.is((await row()).stake_in_account, null)
+  assert.equal(await commitStakes(db, [{ ...stake, attempt: first + 1 }], 'w'), [id])
+})
+
+fences('notes no reset: what the second may still deliver is waited for', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  await markReset(db, [{ id, attempt: first }])
+  assert.is((await row()).reset_at, null)
+  await markReset(db, [{ id, attempt: first + 1 }])
+  assert.is((await row()).reset_attempt, first + 1)
+})
+
 fences.run()
+
+const claims = suite('a claim')
+
+// Workers count their claims themselves, so that two of them have claims of one number.
+claims('is given back by its own worker alone, and by its own number', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  const lost = (sender: string, claimNo: number) => releaseLostClaims(db, { sender, claimNos: [claimNo] })
+  const isGivenBack = (orders: { id: string }[]) => orders.some(order => order.id === id)
+  assert.not(isGivenBack(await lost('another', 2)))
+  assert.not(isGivenBack(await lost('w', 3)))
+  const unsent = { id, attempt: first + 1, reason: 'not sent' }
+  assert.equal(await releaseUnsent(db, [unsent], 'another'), [])
+  assert.is((await row()).phase, 'sending')
+  assert.ok(isGivenBack(await lost('w', 2)))
+})
+
+claims.run()
 
 const ending = suite('the end of a contract')
 
