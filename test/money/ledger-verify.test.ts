@@ -3,9 +3,9 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { refundSubscription } from '../../db/marketplace/refunds.ts'
-import { subscribeToBot } from '../../db/marketplace/sales.ts'
+import { purchaseBot, subscribeToBot } from '../../db/marketplace/sales.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
-import { requestPayout } from '../../db/money/payouts.ts'
+import { approvePayout, markPayoutPaid, rejectPayout, requestPayout } from '../../db/money/payouts.ts'
 import { verifyLedger, verifyWithin } from '../../db/money/verify.ts'
 import { insertPartner } from '../../db/partners/partners.ts'
 import { type Db, openDatabase } from '../../db/postgres/connection.ts'
@@ -187,6 +187,71 @@ verifying(
     )
   }
 )
+
+verifying('names a record whose movement has another kind, amount or reference, or is there without need', async () => {
+  const sold = { oneTimePriceUsd: '3', monthlyPriceUsd: '5' }
+  const botId = await putOnSale(db, { partnerId, partyId: partnerId }, sold)
+  const buyer = await partnerWith(db, '30')
+  const sale = [
+    { partnerId: buyer, partyId: buyer, test: false },
+    { botId, feePct: '0' }
+  ] as const
+  const { id: bought } = await db.transaction(trx => purchaseBot(trx, ...sale))
+  const month = async () => {
+    const { id } = await db.transaction(trx => subscribeToBot(trx, ...sale))
+    await db.transaction(trx => refundSubscription(trx, id, { reason: 'does not wait' }))
+    return id
+  }
+  const [first, second] = [await month(), await month()]
+  const { id: running } = await db.transaction(trx => subscribeToBot(trx, ...sale))
+  const payout = async () => {
+    const requested = { partnerId, amountUsd: '1', destinationAddress: address.destination_address }
+    return (await db.transaction(trx => requestPayout(trx, requested))).payoutId
+  }
+  const [paid, rejected] = [await payout(), await payout()]
+  await db.transaction(trx => approvePayout(trx, paid))
+  await db.transaction(trx => markPayoutPaid(trx, paid, 'r-1'))
+  await db.transaction(trx => rejectPayout(trx, rejected, 'why'))
+  assert.is((await verifyLedger(db)).broken, null)
+
+  const moved = (reference: string, changes: object) => (trx: Db) =>
+    trx('ledger_transfers').where({ reference }).update(changes)
+  const subscription = (id: string, changes: object) => (trx: Db) =>
+    trx('marketplace_subscriptions').where({ id }).update(changes)
+  const broken = async (said: string, ...harms: ((trx: Db) => Promise<unknown>)[]) =>
+    assert.is(
+      await after(async trx => {
+        for (const harm of harms) await harm(trx)
+      }),
+      said
+    )
+  await broken(
+    `The purchase ${bought} does not have the movements of its status.`,
+    moved(`purchase:${bought}`, { kind: 'subscription' })
+  )
+  const unpaid = `The subscription ${running} is not paid once for each of its periods.`
+  await broken(unpaid, subscription(running, { price: 4 }))
+  await broken(unpaid, subscription(running, { price: 6 }))
+  await broken(unpaid, subscription(running, { price: 0 }))
+  // Two refunds of one, and the refund of a month that the record does not have as paid back.
+  const refunds = `The subscription ${first} is not paid back as its record says: the last month, once.`
+  await broken(refunds, moved(`refund:${second}:1`, { reference: `refund:${first}:2` }))
+  const notPaidBack = subscription(first, { refunded_at: null, refund_reason: null })
+  await broken(refunds, moved(`refund:${first}:1`, { reference: `refund:${first}:2` }), notPaidBack)
+  const statusOf = (id: string) => `The payout ${id} does not have the movements of its status.`
+  await broken(statusOf(paid), moved(`payout:${paid}:paid`, { reference: `payout:${paid}:other` }))
+  await broken(statusOf(rejected), moved(`payout:${rejected}:release`, { reference: `payout:${rejected}:other` }))
+  for (const kind of ['sale', 'refund', 'subscription', 'payout_request', 'payout_paid', 'payout_release'])
+    await broken(
+      `The transfer ${transferId} moved money for a record that does not exist.`,
+      moved('fee', { kind, reference: 'of:nobody:1' })
+    )
+})
+
+verifying('names a side whose balances do not come to zero, though those of both sides together do', async () => {
+  const said = await after(trx => trx('ledger_accounts').where({ id: 'fees' }).update({ test: true }))
+  assert.match(said, /^All balances come to -?\d+\.\d\d, not to zero\.$/)
+})
 
 verifying('names each guard of its tables that is switched off', async () => {
   const tables = ['ledger_accounts', 'ledger_entries', 'ledger_transfers']

@@ -111,7 +111,11 @@ wording('is not requested by more than 20 at a time', async () => {
 wording('is ignored when it returns an error, nonsense or something that is not plain text', async () => {
   const responders: ((response: ServerResponse) => void)[] = [
     response => response.writeHead(500).end('{"error":"down"}'),
-    response => response.writeHead(302, { location: 'http://127.0.0.1:9/' }).end(),
+    // A server that would write, but is not the configured address.
+    response =>
+      response.req.url?.endsWith('/elsewhere')
+        ? response.end(JSON.stringify({ choices: [{ message: { content: 'Fine.' } }] }))
+        : response.writeHead(307, { location: `${modelUrl}/elsewhere` }).end(),
     response => response.end('not json'),
     response => response.end('null'),
     response => response.end('{"choices":[]}'),
