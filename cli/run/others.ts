@@ -1,7 +1,5 @@
 // Commands for other terminals beside a run: the parts of this environment that such a terminal needs, and the prefix
 // of a command. Only names of settings are printed: keys and passwords are among the values.
-import { existsSync, readFileSync } from 'node:fs'
-import { parseEnv } from 'node:util'
 import { type Config, environment } from '../../schemas/config/config.ts'
 
 /** Settings of this environment that another process needs too and does not find by itself; it does find those of `file`. */
@@ -13,11 +11,6 @@ export function settingsToRepeat(env: NodeJS.ProcessEnv, file: Record<string, st
 
 // A process's own place, and what is written before the command.
 const ofOneProcess = new Set(['HOST', 'PORT', 'METRICS_PORT', 'DATA_DIR', 'BROKER_DIALECT', 'OPERATOR_NAME'])
-
-/** The settings in the `.env` file of this directory; every process of ours reads it. */
-export function readEnvFile(): Record<string, string | undefined> {
-  return existsSync('.env') ? parseEnv(readFileSync('.env', 'utf8')) : {}
-}
 
 /** The operator's commands beside this run. */
 export function operatorLines(config: Config, commands: string[]): string[] {

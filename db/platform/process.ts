@@ -1,5 +1,6 @@
 // What the main files of all processes share: the environment, read once, and the signals that stop them.
-import { existsSync } from 'node:fs'
+import { existsSync, readFileSync } from 'node:fs'
+import { parseEnv } from 'node:util'
 import { setFlagsFromString } from 'node:v8'
 import { type Config, ConfigError, readConfig } from '../../schemas/config/config.ts'
 import { findContradictions } from '../../schemas/config/contradictions.ts'
@@ -13,14 +14,24 @@ import type { Log } from './log.ts'
  * environment wins), and the environment itself. Throws ConfigError naming a wrong value.
  */
 export function readEnvironment(): { config: Config; env: NodeJS.ProcessEnv } {
-  if (existsSync('.env')) {
-    try {
-      process.loadEnvFile('.env')
-    } catch (cause) {
-      throw new ConfigError(`the .env file: ${systemErrorText(cause) ?? (cause as Error).message}`, { cause })
-    }
-  }
+  for (const [name, value] of Object.entries(readEnvFile())) process.env[name] ??= value
   return { config: readConfig(process.env), env: process.env }
+}
+
+/**
+ * The settings in the `.env` file of this directory; every process of ours reads it. Throws ConfigError where it cannot be read, or is in
+ * UTF-16, as some editors write it: Node's reader would find no setting in it, nor the first one behind a byte order mark.
+ */
+export function readEnvFile(): Record<string, string | undefined> {
+  if (!existsSync('.env')) return {}
+  let bytes: Buffer
+  try {
+    bytes = readFileSync('.env')
+  } catch (cause) {
+    throw new ConfigError(`the .env file: ${systemErrorText(cause) ?? (cause as Error).message}`, { cause })
+  }
+  if (bytes.includes(0)) throw new ConfigError('the .env file is not text in UTF-8: save it as such')
+  return parseEnv(bytes.toString('utf8').replace(/^\uFEFF/, ''))
 }
 
 /** The configuration of a process; a wrong value ends it with one line that names it, exit code 78 (EX_CONFIG). */

@@ -25,8 +25,6 @@ const dir = await mkdtemp(join(tmpdir(), 'startup-'))
 onClose(() => rm(dir, { recursive: true, force: true }))
 const file = join(dir, 'a-file')
 await writeFile(file, 'no directory')
-const dotenv = join(dir, 'dotenv')
-await mkdir(join(dotenv, '.env'), { recursive: true })
 
 const taken = createServer().listen(0, '127.0.0.1')
 await once(taken, 'listening')
@@ -293,16 +291,41 @@ for (const { name, env: change, says, exitCode, of } of troubles)
     }
   })
 
-starting('names a .env file that cannot be read', async () => {
-  const main = join(process.cwd(), 'api/main.ts')
-  const child = spawn(process.execPath, [main], { cwd: dotenv, stdio: ['ignore', 'ignore', 'pipe'] })
-  const lines: string[] = []
-  createInterface({ input: child.stderr }).on('line', line => lines.push(line))
-  const [code] = await once(child, 'close')
-  assert.is(code, 78)
-  assert.is(lines.length, 1, lines.join('\n'))
-  assert.match(lines[0] ?? '', /^Wrong configuration: the \.env file: .*\.env/)
-})
+for (const { name, file, says } of [
+  {
+    name: 'that cannot be read',
+    file: undefined,
+    says: /^Wrong configuration: the \.env file: cannot read: illegal operation on a directory/
+  },
+  {
+    name: 'that an editor has saved in UTF-16',
+    file: Buffer.from('\uFEFFPORT=81', 'utf16le'),
+    says: /^Wrong configuration: the \.env file is not text in UTF-8/
+  },
+  {
+    name: 'for its first line behind a byte order mark as well',
+    file: Buffer.from(`\uFEFFDATABASE_URL=mysql://a:${secret}@b/c\r\nHOST=\r\n`),
+    says: /^Wrong configuration: DATABASE_URL must be an address.*; PORT must be/
+  }
+])
+  starting(`names a .env file ${name}`, async () => {
+    const cwd = await mkdtemp(join(dir, 'dotenv-'))
+    if (file) await writeFile(join(cwd, '.env'), file)
+    else await mkdir(join(cwd, '.env'))
+    const child = spawn(process.execPath, [join(process.cwd(), 'api/main.ts')], {
+      cwd,
+      // It ends all the same where the file has no effect.
+      env: { ...process.env, ...(file ? { PORT: 'none' } : {}) },
+      stdio: ['ignore', 'ignore', 'pipe']
+    })
+    const lines: string[] = []
+    createInterface({ input: child.stderr }).on('line', line => lines.push(line))
+    const [code] = await once(child, 'close')
+    assert.is(code, 78)
+    assert.is(lines.length, 1, lines.join('\n'))
+    assert.match(lines[0] ?? '', says)
+    assert.not.match(lines[0] ?? '', secret)
+  })
 
 starting('is distinguished by the operator as well, in one line with exit code 1', async () => {
   for (const { name, env: change, says, of } of troubles.filter(each => each.of === both)) {
