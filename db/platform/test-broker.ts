@@ -1,14 +1,13 @@
 // The books of the broker that workers run for test keys, and who runs it: the session that holds one advisory lock. Only that session
 // writes the books, so a worker that lost the lock cannot enter anything any more, whatever it believes.
 import pg from 'pg'
-import { type Db, rows, sessionAt } from '../postgres/connection.ts'
+import { type Db, DEPENDABLE, rows, sessionAt } from '../postgres/connection.ts'
 
 const LOCK = `hashtextextended('test broker', 0)`
 const CONNECT_MS = 5000
 const STATEMENT_MS = 10_000
 // PostgreSQL ends the session of a machine that is gone after some 11 s, and with it the lock.
-const OPTIONS =
-  '-c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=11000 -c synchronous_commit=on'
+const OPTIONS = `${DEPENDABLE} -c tcp_keepalives_idle=5 -c tcp_keepalives_interval=2 -c tcp_keepalives_count=3 -c tcp_user_timeout=11000`
 
 /** Closed contracts are kept for so many days, and at most so many; older ones become part of their account's first balance. */
 const KEPT_DAYS = 30

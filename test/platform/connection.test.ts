@@ -315,6 +315,28 @@ meaning('means the same on the connections of the queue', async () => {
   }
 })
 
+meaning('means the same on the connection of the books of test keys', async () => {
+  const strange = await openStrangeDatabase()
+  await migrate(strange)
+  const books = await holdTestBroker(strange)
+  try {
+    books?.enter({ kind: 'limits', account: null, contract: 7, cents: 0, entry: {} })
+    books?.enter({ kind: 'account', account: 'VRTC1', contract: null, cents: 1, entry: {} })
+    await new Promise<void>((resolve, reject) => {
+      books?.after(resolve)
+      void books?.lost.then(reject)
+    })
+    const pool = openDatabase({ url: strange, pool: 1, name: 'test' })
+    onClose(() => pool.destroy())
+    assert.equal(await rows(pool, 'select account, contract from test_broker_entries order by seq'), [
+      { account: null, contract: 7 },
+      { account: 'VRTC1', contract: null }
+    ])
+  } finally {
+    await books?.close()
+  }
+})
+
 const frozen = suite('a database that takes no writes for a while')
 
 frozen('takes them again from pools that were refused, once its default is reset', async () => {
