@@ -1632,6 +1632,18 @@ AS $function$
       end if;
       return new;
     end $function$;
+CREATE OR REPLACE FUNCTION analyse_table(name text, columns text[])
+ RETURNS void
+ LANGUAGE plpgsql
+ SECURITY DEFINER
+ SET search_path TO 'public', 'pg_temp'
+AS $function$
+    declare
+      listed text;
+    begin
+      select ' (' || string_agg(format('%I', c), ', ') || ')' into listed from unnest(columns) c;
+      execute format('analyze (skip_locked) %s%s', name::regclass, listed);
+    end $function$;
 CREATE OR REPLACE FUNCTION archive_partition(month date)
  RETURNS text
  LANGUAGE sql

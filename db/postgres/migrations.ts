@@ -94,7 +94,8 @@ export const migrations: readonly string[] = [
   '0151_was_proven',
   '0153_open_webhook_tests',
   '0154_fees_of_test_sides',
-  '0155_entries_once'
+  '0155_entries_once',
+  '0204_analysed_by_owner'
 ]
 
 /** The encoding that the database needs. */

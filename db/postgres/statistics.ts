@@ -4,15 +4,15 @@
 import { type Db, rows } from './connection.ts'
 
 // By table, the columns that plans go by, where there are many others: reading a sample of each takes its time.
-const tables: Record<string, string> = {
-  orders: `(id, partner_id, trader_id, trader_external_id, broker_account_id, account_id, client_order_id, phase, status,
-    lease_holder, follow_id, copied_from, created_at, queued_at, closed_at)`,
-  broker_requests: '',
-  traders: '',
-  broker_accounts: '',
-  account_leases: '',
-  follows: '',
-  'pgboss.job_common': ''
+const tables: Record<string, string[]> = {
+  orders: `id partner_id trader_id trader_external_id broker_account_id account_id client_order_id phase status
+    lease_holder follow_id copied_from created_at queued_at closed_at`.split(/\s+/),
+  broker_requests: [],
+  traders: [],
+  broker_accounts: [],
+  account_leases: [],
+  follows: [],
+  'pgboss.job_common': []
 }
 const MIN_PAGES = 8
 // Fewer rows cost little whatever the plan, and come and go too often.
@@ -35,6 +35,7 @@ export async function analyseGrown(db: Db): Promise<string[]> {
     { tables: Object.keys(tables), least: MIN_PAGES, most: MAX_PAGES, more: MIN_ROWS }
   )
   // Several workers may do this at once; one analysis is enough.
-  for (const { name } of grown) await db.raw(`analyze (skip_locked) ${name} ${tables[name]}`)
+  for (const { name } of grown)
+    await rows(db, 'select analyse_table(:name, :columns::text[])', { name, columns: tables[name] })
   return grown.map(({ name }) => name)
 }

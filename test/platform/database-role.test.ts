@@ -9,11 +9,13 @@ import { checkDatabase } from '../../cli/doctor/database.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
 import { grantService } from '../../db/postgres/roles.ts'
+import { analyseGrown } from '../../db/postgres/statistics.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, openTestDatabase } from '../support/harness.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
 import { operator } from '../support/operator.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startWorker } from '../support/processes.ts'
 
 const role = `service_${randomBytes(4).toString('hex')}`
@@ -64,6 +66,13 @@ running(
     assert.is(await worker.ended, 0)
   }
 )
+
+running('keeps the planner informed of tables that grow', async () => {
+  const trader = await (await harness.makePartner()).makeTrader()
+  await insertOrderRows(owner, trader, { count: 2000 })
+  assert.ok((await analyseGrown(db)).includes('orders'))
+  assert.not.ok((await analyseGrown(db)).includes('orders'))
+})
 
 running('can neither change the schema nor what only grows', async () => {
   for (const statement of [
