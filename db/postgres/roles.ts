@@ -2,7 +2,9 @@
 // change the schema nor take the triggers off that keep ledger and audit log from being changed. Migrations run as the owner.
 import { type Db, rows } from './connection.ts'
 
-const SCHEMAS = ['public', 'pgboss']
+/** The schema of our tables, as SQL: the one that the owner's search_path led to when the first migration made them. */
+const ours = `(select relnamespace from pg_class where oid = 'orders'::regclass)`
+const QUEUE_SCHEMA = 'pgboss'
 /** Append-only tables, and the record of the migrations. */
 const APPEND_ONLY = ['audit_log', 'earnings_entries', 'ledger_entries', 'ledger_transfers']
 const READ_ONLY = ['migrations']
@@ -18,7 +20,8 @@ export async function roleExists(db: Db, role: string): Promise<boolean> {
  */
 export async function grantService(db: Db, role: string): Promise<void> {
   await db.transaction(async trx => {
-    for (const schema of SCHEMAS) {
+    const [own] = await rows<{ name: string }>(trx, `select nspname as name from pg_namespace where oid = ${ours}`)
+    for (const schema of [own?.name as string, QUEUE_SCHEMA]) {
       const named = { schema, role }
       await trx.raw('grant usage on schema :schema: to :role:', named)
       await trx.raw('grant select, insert, update, delete on all tables in schema :schema: to :role:', named)
@@ -66,7 +69,7 @@ export async function findWithheld(db: Db): Promise<string[]> {
        select p.oid, p.oid::regprocedure::text, has_function_privilege(p.oid, 'execute'), p.pronamespace
          from pg_proc p where p.prokind = 'f' and p.prorettype <> 'trigger'::regtype
      ) used
-      where not granted and schema in ('public'::regnamespace, 'pgboss'::regnamespace)
+      where not granted and schema in (${ours}, '${QUEUE_SCHEMA}'::regnamespace)
         and not exists (select from pg_depend d where d.objid = used.oid and d.deptype = 'e')
       order by name limit 100`
   )

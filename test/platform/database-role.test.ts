@@ -8,7 +8,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { checkDatabase } from '../../cli/doctor/database.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
-import { grantService } from '../../db/postgres/roles.ts'
+import { findWithheld, grantService } from '../../db/postgres/roles.ts'
 import { analyseGrown } from '../../db/postgres/statistics.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
@@ -105,6 +105,23 @@ running('cannot grant what the owner can, and is not reported as having done so'
   assert.match(refused.stderr, /Nothing was granted: the tables belong to (\S+)\. Run this as \1/)
   const granted = await operator({ ...harness.env, DATABASE_URL: owned }, 'db', 'grant', later)
   assert.is(granted.exitCode, 0, granted.stderr)
+})
+
+running('is granted what is in the schema that the search_path of the owner leads to', async () => {
+  const there = new URL(await openTestDatabase())
+  const apart = openDatabase({ url: there.href, pool: 1, name: 'owner' })
+  onClose(() => apart.raw(`drop owned by ${role}`).finally(() => apart.destroy()))
+  await apart.raw('alter schema public rename to apart')
+  await apart.raw(`alter database ?? set search_path = apart`, [there.pathname.slice(1)])
+  const granted = await operator({ ...harness.env, DATABASE_URL: there.href }, 'db', 'grant', role)
+  assert.is(granted.exitCode, 0, granted.stderr)
+  const used = openDatabase({
+    url: Object.assign(there, { username: role, password: url.password }).href,
+    pool: 1,
+    name: 'test'
+  })
+  onClose(() => used.destroy())
+  assert.equal(await findWithheld(used), [])
 })
 
 running('may run what later migrations make, also where that is for nobody by default', async () => {
