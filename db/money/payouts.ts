@@ -154,7 +154,7 @@ async function transition(
   const [row] = await rows<PayoutRow>(
     trx,
     `update payouts
-        set status = :to, decided_at = coalesce(decided_at, now()),
+        set status = :to, decided_at = case when :to = 'PAID' then decided_at else now() end,
             paid_at = case when :to = 'PAID' then now() end, reference = :reference, reason = :reason
       where id = :payoutId and status = any(:from)
      returning ${columns}`,

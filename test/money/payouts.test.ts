@@ -91,7 +91,10 @@ payouts('release their amount when rejected, also after approval', async () => {
   const creator = await newCreator('10')
   const { payoutId } = await request(creator, '10')
   await approve(payoutId)
-  assert.is((await reject(payoutId)).reason, 'not today')
+  await db('payouts').where({ id: payoutId }).update({ decided_at: '2026-04-10T00:00:00Z' })
+  const rejected = await reject(payoutId)
+  assert.is(rejected.reason, 'not today')
+  assert.ok(Number(rejected.decidedAt) > Date.now() - 60_000, 'it was decided by the rejection')
   assert.equal(await balances(creator), ['10.00', '0.00'])
 })
 
