@@ -20,6 +20,12 @@ export const unwantedOf = (order: string) =>
      select case when f.status = 'STOPPED' then '${FOLLOW_STOPPED}' when l.closed_early then '${LEADER_CLOSED}' end
        from follows f left join orders l on l.id = ${order}.copied_from where f.id = ${order}.follow_id) end`
 
+/**
+ * A condition: the broker may yet send a receipt for the copy `order`, which failed (db/orders/placing.ts, `isLate`). It is marked as well,
+ * so that it is sold should it open.
+ */
+const mayYetOpen = (order: string) => `(${order}.phase = 'failed' and ${order}.retryable and ${order}.attempt > 1)`
+
 /** What an update of a follow sets to stop it. */
 export const stop = `status = 'STOPPED', stopped_at = clock_timestamp()`
 
@@ -41,7 +47,7 @@ export async function closeWithLeader(trx: Db, follow: string, bindings: Record<
        select o.id
          from follows f join orders o on o.follow_id = f.id join orders l on l.id = o.copied_from
         where f.id in (select id from follows where ${follow}) and f.status <> 'STOPPED' and f.mirror_closes
-          and o.phase in ('sending', 'open', 'review') and o.close_at is null and l.closed_early
+          and (o.phase in ('sending', 'open', 'review') or ${mayYetOpen('o')}) and o.close_at is null and l.closed_early
           and exists (select from pgboss.job j where j.name = 'copy.close' and j.state < 'completed' and j.data->>'orderId' = l.id)
           for no key update of o skip locked)`,
     bindings
@@ -83,27 +89,28 @@ export async function requestClosing(
   trx: Db,
   { orderId, after, limit }: { orderId: string; after: string; limit: number }
 ): Promise<{ failed: Pick<OrderRow, 'id' | 'reply_channel'>[]; last: string | undefined }> {
-  const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel' | 'phase'> & { follow_id: string }>(
+  const changed = await rows<Pick<OrderRow, 'id' | 'reply_channel'> & { follow_id: string; waited: boolean }>(
     trx,
     `with copies as materialized (
-       select o.id, o.follow_id,
+       select o.id, o.follow_id, o.phase in ('unproven', 'queued') as waited,
               f.mirror_closes and (f.status <> 'STOPPED' or coalesce(l.closed_at <= f.stopped_at - ${CERTAINLY_BEFORE}, false)) as mirrored
          from orders o join follows f on f.id = o.follow_id left join orders l on l.id = :orderId
-        where o.copied_from = :orderId and o.follow_id > :after and o.phase in ('unproven', 'queued', 'sending', 'open', 'review')
+        where o.copied_from = :orderId and o.follow_id > :after
+          and (o.phase in ('unproven', 'queued', 'sending', 'open', 'review') or ${mayYetOpen('o')})
         order by o.follow_id limit :limit for no key update of o
      )
      update orders o
-        set close_at = case when o.phase not in ('unproven', 'queued') and c.mirrored then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
-            phase = case when o.phase in ('unproven', 'queued') then 'failed' else o.phase end,
-            error_code = case when o.phase in ('unproven', 'queued') then 'CONFLICT' else o.error_code end,
-            error_message = case when o.phase in ('unproven', 'queued') then '${LEADER_CLOSED}' else o.error_message end
+        set close_at = case when not c.waited and c.mirrored then coalesce(o.close_at, clock_timestamp()) else o.close_at end,
+            phase = case when c.waited then 'failed' else o.phase end,
+            error_code = case when c.waited then 'CONFLICT' else o.error_code end,
+            error_message = case when c.waited then '${LEADER_CLOSED}' else o.error_message end
        from copies c where o.id = c.id
-     returning o.id, o.reply_channel, o.phase, o.follow_id`,
+     returning o.id, o.reply_channel, o.follow_id, c.waited`,
     { orderId, after, limit }
   )
   const ends = changed.map(({ follow_id }) => follow_id).sort()
   return {
-    failed: changed.filter(({ phase }) => phase === 'failed'),
+    failed: changed.filter(({ waited }) => waited),
     last: changed.length === limit ? ends.at(-1) : undefined
   }
 }

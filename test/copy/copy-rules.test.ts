@@ -8,6 +8,7 @@ import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/mul
 import { closeOrder, listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
 import { settleByHand } from '../../db/orders/past-end.ts'
+import { openOrders } from '../../db/orders/placing.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { scale } from '../../worker/copy/terms.ts'
@@ -465,6 +466,43 @@ mirroring('is not copied any more, and a copy in doubt is sold once it is known'
   await until('the fan-out', async () => (await standing(late)).lastSkipped?.reason === 'LEADER_CLOSED')
   assert.equal(await copiesOf(late), [])
 })
+
+mirroring(
+  'closes a copy, too, whose purchase was refused and whose receipt comes after the leader closed',
+  async () => {
+    const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
+    await follow(follower, leader)
+    const { orderId } = (await placeMultiplier(leader)).body
+    const copy = await copyOf(follower, { orderId })
+    const [bought] = (await findOrders(db, [copy.orderId])) as [OrderRow]
+    // As if the broker had refused the purchase.
+    const nothing = { broker_order_id: null, buy_price: null, opened_at: null, answered_at: null, lease_holder: null }
+    const refusal = { phase: 'failed', error_code: 'BROKER_UPSTREAM', error_message: 'No.', retryable: true }
+    await db('orders')
+      .where({ id: copy.orderId })
+      .update({ ...nothing, ...refusal })
+    await partner.call(closeMultiplierOrder, { params: { orderId } })
+    await until('the jobs that close copies', async () => {
+      const [left] = await rows(db, `select 1 from pgboss.job where name = 'copy.close' and state <= 'active'`)
+      return !left
+    })
+    assert.is((await copyOf(follower, { orderId, status: 'FAILED' })).orderId, copy.orderId)
+    const receipt = {
+      id: bought.id,
+      attempt: bought.attempt,
+      brokerOrderId: bought.broker_order_id as string,
+      transactionId: bought.transaction_id,
+      buyPrice: bought.buy_price as string,
+      payout: '0',
+      currency: bought.currency,
+      openedAt: (bought.opened_at as Date).getTime() / 1000,
+      expiryAt: null,
+      hasFollowers: false
+    }
+    assert.is((await openOrders(db, worker.services.queue, [{ ...receipt, isLate: true }], null)).orders.length, 1)
+    await copyOf(follower, { orderId, status: 'CLOSED' })
+  }
+)
 
 mirroring('fails a copy that still waits to be bought', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
