@@ -39,6 +39,7 @@ const needed = [
   'partner_id',
   'account_id',
   'broker_account_id',
+  'account_mode',
   'app_id',
   'dialect',
   'currency',

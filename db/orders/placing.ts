@@ -1,6 +1,7 @@
 // From sending to bought, refused, or in doubt; claiming.ts has the way from queued to sending. Each step is one
 // conditional update; no row back means that another update was first.
 import type { ErrorCode, ErrorExtras } from '../../schemas/errors/errors.ts'
+import type { AccountMode } from '../../schemas/fields/fields.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, rows, sql } from '../postgres/connection.ts'
 import { EXPIRED } from './expired.ts'
@@ -55,6 +56,8 @@ export interface Receipt {
    * had been; FAILED is final otherwise.
    */
   isLate?: boolean
+  /** Of a late one: what its contract was bought under. A repeat of the order may be under another application, dialect or mode by now. */
+  boughtUnder?: { appId: string; dialect: string; accountMode: AccountMode }
 }
 
 /**
@@ -114,13 +117,15 @@ export async function markOpen(
      update orders o
         set phase = 'open', broker_order_id = r."brokerOrderId", transaction_id = r."transactionId", buy_price = r."buyPrice",
             payout = r.payout, currency = coalesce(o.currency, r.currency),
+            app_id = coalesce(r."boughtUnder" ->> 'appId', o.app_id), dialect = coalesce(r."boughtUnder" ->> 'dialect', o.dialect),
+            account_mode = coalesce(r."boughtUnder" ->> 'accountMode', o.account_mode),
             -- A purchase is never later than its response; one that is reported so would end in the future as well.
             opened_at = case when r."openedAt" <= extract(epoch from now()) + ${AHEAD_SECONDS} then to_timestamp(r."openedAt") else now() end,
             answered_at = clock_timestamp(),
             expiry_at = to_timestamp(r."expiryAt"), lease_holder = :leaseHolder, lease_until = null,
             error_code = null, error_message = null, error_extras = null, retryable = false
        from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
-            "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8, "isLate" boolean)
+            "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8, "isLate" boolean, "boughtUnder" jsonb)
       where o.id = ${among('ids')} and o.id = r.id and o.attempt = r.attempt
         and (o.phase in ('sending', 'review') or (r."isLate" and (o.phase in ('queued', 'unproven') or (o.phase = 'failed' and o.retryable))))
      returning ${openedColumns.map(column => `o.${column}`).join(', ')}, ${outcomeLine} as outcome,

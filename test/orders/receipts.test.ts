@@ -9,7 +9,7 @@ import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listBreaks } from '../../db/orders/reconciliation.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { brokerEnv } from '../support/dialects.ts'
+import { brokerEnv, dialect } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { holdPrice } from '../support/market-stage.ts'
@@ -204,10 +204,18 @@ late('opens the order that is queued again, before it is sent', async () => {
   responses[0]?.catch(() => {})
   const doubt = worker.services.db('orders').where({ client_order_id: doubtful.clientOrderId })
   await until('the order before it', async () => (await doubt.clone().first())?.phase === 'sending')
+  // The repeat is for another application; the contract was bought under the one before.
+  const { app_id: before } = await row()
+  const switched = dialect === 'v3' ? '8' : 'app-8Q2'
+  const owner = worker.services.db('partners').where({ id: partner.partnerId })
+  await owner.clone().update({ broker_app_id: switched })
   responses.push(partner.call(placeBinaryOrder, { body }))
   await until('the repeat', async () => (await row()).phase === 'queued')
+  assert.is((await row()).app_id, switched)
   release()
   const repeated = await responses[1]
+  assert.is((await row()).app_id, before)
+  await owner.clone().update({ broker_app_id: before })
   config.reconcileAfterMs = reconcileAfterMs
   await doubt.update({ resolve_at: worker.services.db.raw("permit_until + interval '1 millisecond'") })
   await responses[0]

@@ -21,8 +21,10 @@ export async function openLate(
   const { log } = services
   const facts = { orderId: order.id, trace: order.trace, contractId: receipt.brokerOrderId }
   log.error(facts, 'the broker sent a receipt that no order waits for')
+  const boughtUnder = { appId: order.app_id, dialect: order.dialect, accountMode: order.account_mode }
   try {
-    if (!(await open(services, settling, { ...receipt, isLate: true }))) await reportUnowned(services, order, receipt)
+    if (!(await open(services, settling, { ...receipt, isLate: true, boughtUnder })))
+      await reportUnowned(services, order, receipt)
   } catch (error) {
     log.error({ ...facts, err: error }, 'a late receipt could not be stored')
   }
