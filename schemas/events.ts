@@ -65,7 +65,8 @@ export const FailedOrder = {
     ...OrderEntry.properties,
     retryable: {
       type: 'boolean',
-      description: 'Whether the same clientOrderId may try again; order.opened may follow then.',
+      description:
+        'Whether the same clientOrderId may try again; order.opened may follow then. false for a copy, which has none.',
       examples: [false]
     }
   },

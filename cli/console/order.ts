@@ -1,6 +1,6 @@
 // An order as a row of a table, and its whole history; wherever orders are shown.
 
-import { findOrders, type OrderRow, triesOf } from '../../db/orders/reading.ts'
+import { findOrders, mayRepeat, type OrderRow, triesOf } from '../../db/orders/reading.ts'
 import { type AuditRecord, listAudit } from '../../db/platform/audit.ts'
 import type { OrderLine } from '../../db/platform/console.ts'
 import type { Db } from '../../db/postgres/connection.ts'
@@ -93,7 +93,7 @@ export function drawOrderHistory({ order, audit }: OrderWithAudit, orderId: stri
   fact('Entry, exit', order.entry_price && `${order.entry_price} → ${order.exit_price ?? '…'}`)
   fact('P&L', money(order.pnl), Number(order.pnl ?? 0) < 0 ? tones.bad : tones.good)
   fact('Error', order.error_code && `${order.error_code}: ${order.error_message ?? ''}`, tones.bad)
-  if (order.phase === 'failed') fact('May repeat', order.retryable ? 'yes, with the same clientOrderId' : 'no')
+  if (order.phase === 'failed') fact('May repeat', mayRepeat(order) ? 'yes, with the same clientOrderId' : 'no')
   if (order.lease_holder) fact('Followed by', order.lease_holder)
 
   if (audit.length > 0) {

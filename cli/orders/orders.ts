@@ -3,7 +3,7 @@ import type { Command } from 'commander'
 import pc from 'picocolors'
 import { presentEntry } from '../../db/orders/entry.ts'
 import { listOrders } from '../../db/orders/listing.ts'
-import { type OrderRow, triesOf } from '../../db/orders/reading.ts'
+import { mayRepeat, type OrderRow, triesOf } from '../../db/orders/reading.ts'
 import { sellOrder } from '../../db/orders/selling.ts'
 import { getPartner } from '../../db/partners/partners.ts'
 import { type AuditRecord, recordAudit } from '../../db/platform/audit.ts'
@@ -166,7 +166,7 @@ function presentOrder(row: OrderRow) {
     sender: row.sender,
     reconcileAt: row.resolve_at,
     looks: row.checks,
-    retryable: row.retryable,
+    retryable: mayRepeat(row),
     follower: row.lease_holder,
     evidence: row.evidence
   }

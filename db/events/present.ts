@@ -10,7 +10,7 @@ import { presentPurchase, presentSubscription } from '../marketplace/sales.ts'
 import type { Prices } from '../money/billing.ts'
 import { presentPayout } from '../money/payouts.ts'
 import { presentEntry } from '../orders/entry.ts'
-import type { OrderRow } from '../orders/reading.ts'
+import { mayRepeat, type OrderRow } from '../orders/reading.ts'
 import { keyHint, presentKey } from '../partners/keys.ts'
 import { presentAccount } from '../traders/accounts.ts'
 import { presentWebhook } from '../webhooks/endpoints.ts'
@@ -108,7 +108,7 @@ function orderData(type: EventRow['type'], order: OrderRow, facts: EventFacts): 
   if (type === 'order.opened') return presentEntry({ ...order, ...notEnded, ...notStated, status: 'OPEN', ...facts })
   const { retryable, ...then } = facts
   const entry = presentEntry({ ...order, ...notEnded, ...notStated, ...then, opened_at: date(facts.opened_at) })
-  return type === 'order.failed' ? { ...entry, retryable } : entry
+  return type === 'order.failed' ? { ...entry, retryable: mayRepeat({ ...order, retryable }) } : entry
 }
 
 function accountData(facts: EventFacts): object {

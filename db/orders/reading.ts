@@ -117,6 +117,11 @@ export function triesOf({ attempt }: Pick<OrderRow, 'attempt'>): number {
   return attempt - 1
 }
 
+/** Whether a failed order may be repeated: under its clientOrderId, which a copy does not have. */
+export function mayRepeat({ retryable, client_order_id }: Pick<OrderRow, 'retryable' | 'client_order_id'>): boolean {
+  return retryable && client_order_id !== null
+}
+
 /** Several orders at once, in the order of their ids; undefined where there is none. */
 export async function findOrders(db: Db, ids: string[]): Promise<(OrderRow | undefined)[]> {
   return inOrder(db, ids, await rows<OrderRow>(db, `select * from orders where id = ${among('ids')}`, { ids }))

@@ -147,6 +147,10 @@ orders('that were not placed in time are failed and retryable, and keep that aft
     .update({ phase: 'queued', error_code: null, error_message: null, retryable: false })
   const [kept] = await eventsOf(traderExternalId, 1)
   assert.equal(kept?.data, shown)
+  // A copy has no clientOrderId under which anybody could repeat it.
+  await db('orders').where({ id: order.id }).update({ client_order_id: null, copied_from: order.id })
+  const [copy] = await eventsOf(traderExternalId, 1)
+  assert.equal(copy?.data, { ...shown, clientOrderId: null, copiedFrom: order.id, retryable: false })
   await db('orders')
     .where({ id: order.id })
     .update({ phase: 'failed', error_code: 'MARKET_CLOSED', error_message: 'closed' })
