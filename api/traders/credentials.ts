@@ -181,5 +181,5 @@ export const enableTrader = switching(false, {
   name: 'enableTrader',
   path: '/v1/traders/{traderId}/enable',
   summary: 'Let a trader log in again',
-  description: 'Enables a disabled trader; repeating it changes nothing.'
+  description: 'Enables a disabled trader; repeating it changes nothing. One that the operator erased is a 404.'
 })

@@ -3,7 +3,7 @@
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { hashSecret, newToken, type Pepper } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
-import { holdTrader } from './traders.ts'
+import { holdTrader, pseudonymOf } from './traders.ts'
 
 const RESET_HOURS = 1
 
@@ -104,7 +104,7 @@ export async function deleteOldResets(db: Db): Promise<void> {
 
 /**
  * Lets a trader of the partner log in or not; disabling ends its sessions. Repeating it changes nothing. Throws NOT_FOUND for
- * a trader that is not the partner's.
+ * a trader that is not the partner's, or was erased.
  */
 export async function setDisabled(
   trx: Db,
@@ -113,11 +113,13 @@ export async function setDisabled(
   const [row] = await rows<{ disabled_at: Date | null }>(
     trx,
     // As holdTrader, but never another partner's trader.
-    `with held as materialized (select id from traders where id = :traderId and partner_id = :partnerId for key share nowait)
+    `with held as materialized (
+       select id from traders where id = :traderId and partner_id = :partnerId and external_id <> :erased for key share nowait
+     )
      update traders t set disabled_at = case when :disabled then coalesce(t.disabled_at, now()) end
        from held where t.id = held.id
       returning t.disabled_at`,
-    { partnerId, traderId, disabled }
+    { partnerId, traderId, disabled, erased: pseudonymOf(traderId) }
   )
   if (!row) throw new ApiError('NOT_FOUND', `There is no trader ${traderId}.`)
   if (disabled) await endTraderSessions(trx, traderId)

@@ -8,15 +8,13 @@ import type { Vault } from '../platform/crypto.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { sealToken } from './accounts.ts'
 import { type ColumnDecision, liveOrdersOf, personalData, type TableDecision } from './personal-data.ts'
+import { pseudonymOf } from './traders.ts'
 
 interface Subject {
   traderId: string
   partnerId: string
   externalId: string
 }
-
-/** The external id of a trader who was erased. */
-const pseudonymOf = (traderId: string): string => `erased-${traderId}`
 
 const BATCH = 5000
 // 50 million rows: more is no trader.

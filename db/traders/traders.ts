@@ -19,6 +19,9 @@ export interface TraderRecord {
 const columns = `id as "traderId", partner_id as "partnerId", external_id as "externalId", email, name,
   active_account_id as "activeAccountId", connected_at as "connectedAt", created_at as "createdAt", disabled_at as "disabledAt"`
 
+/** The external id of a trader who was erased. */
+export const pseudonymOf = (traderId: string): string => `erased-${traderId}`
+
 /**
  * Locks a trader as a foreign key does, until `trx` ends. Fails with lock_not_available, a 503, while the trader is being erased: that
  * takes seconds, in which a call that waited would keep a connection from others. Nothing else conflicts with this lock.

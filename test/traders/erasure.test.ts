@@ -18,7 +18,13 @@ import { createStreamTicket } from '../../api/events/stream/tickets.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { listOrders } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
-import { changePassword, disableTrader, endSessions, resetPassword } from '../../api/traders/credentials.ts'
+import {
+  changePassword,
+  disableTrader,
+  enableTrader,
+  endSessions,
+  resetPassword
+} from '../../api/traders/credentials.ts'
 import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
@@ -384,6 +390,12 @@ erasing('ends what the trader could do, and leaves others as they are', async ()
   assert.equal([words.includes(`I am ${anna.word}`), words.includes(`I am ${other.word}`)], [false, true])
   assert.is((await partner.call(getCommunityProfile, other.as)).body.displayName, other.word)
   assert.is((await partner.call(logInTrader, { body: { email: other.email, password } })).status, 200)
+  // Neither switch is for a trader that is there no more.
+  const row = () => db('traders').where({ id: anna.traderId }).first()
+  const erased = await row()
+  for (const each of [enableTrader, disableTrader])
+    assert.is((await partner.call(each, { params: { traderId: anna.traderId } })).body.error, 'NOT_FOUND')
+  assert.equal(await row(), erased)
 })
 
 erasing('leaves its accounts refused when its partner moves to another application', async () => {
