@@ -41,7 +41,7 @@ export const purchaseBot: Operation<{ params: IdParams; body: Sale }> = {
   tag: 'Marketplace',
   summary: 'Buy a bot',
   description:
-    "The one-time price leaves the partner's wallet. Safe to repeat: a party that has the bot gets its first purchase again, and no money moves. One's own bot and one without a one-time price are a 409; a price of 0 is free. With expectedPriceUsd it is bought at that price or not at all.",
+    "The one-time price leaves the partner's wallet. Safe to repeat: a party that has the bot gets its first purchase again, and no money moves. One's own bot, one without a one-time price, and one that is not for sale at present are a 409; a price of 0 is free. With expectedPriceUsd it is bought at that price or not at all.",
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',
@@ -66,7 +66,7 @@ export const subscribeToBot: Operation<{ params: IdParams; body: Sale }> = {
   tag: 'Marketplace',
   summary: 'Subscribe to a bot',
   description:
-    "The first month leaves the partner's wallet at once, the others as they begin; the price stays what it was. A party that subscribes already gets its subscription, with a cancellation withdrawn, and no money moves. One's own bot and one without a monthly price are a 409. With expectedPriceUsd it is subscribed to at that price or not at all.",
+    "The first month leaves the partner's wallet at once, the others as they begin; the price stays what it was. A party that subscribes already gets its subscription, with a cancellation withdrawn, and no money moves. One's own bot, one without a monthly price, and one that is not for sale at present are a 409. With expectedPriceUsd it is subscribed to at that price or not at all.",
   auth: 'key',
   actor: true,
   scope: 'marketplace:write',

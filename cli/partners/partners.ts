@@ -76,7 +76,7 @@ export function addPartners(program: Command): void {
 
   partners
     .command('suspend <partnerId>')
-    .description('Stop a partner: its calls get 403 PARTNER_SUSPENDED until it is resumed')
+    .description('Stop a partner: its calls get 403 PARTNER_SUSPENDED, and its bots are not sold, until it is resumed')
     .requiredOption('--reason <text>', 'why, for the audit log')
     .addHelpText('after', examples('partners suspend ptn_01jd… --reason "unpaid invoice"'))
     .action(withStore(suspend, { input: SuspendPartner, acts: true }))

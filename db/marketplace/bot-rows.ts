@@ -35,6 +35,8 @@ export interface ListedBot {
 export interface BotRow extends ListedBot {
   long_description: string | null
   demo_video_url: string | null
+  /** The operator has suspended its creator's partner: it is not sold meanwhile. */
+  creator_suspended: boolean
 }
 
 /** The columns of a list. Requires the bots as b, their partners as p, their creators' profiles as c. */
@@ -44,7 +46,7 @@ export const listedColumns = `b.id, b.partner_id, b.party_id, b.test, b.status, 
   coalesce(nullif(c.display_name, ''), case when b.party_id = b.partner_id then p.name else 'Independent creator' end) as creator_name`
 
 /** Everything about a bot but its code. */
-export const botColumns = `${listedColumns}, b.long_description, b.demo_video_url`
+export const botColumns = `${listedColumns}, b.long_description, b.demo_video_url, p.suspended_at is not null as creator_suspended`
 
 // All partners see the marketplace, but a trader's name belongs to its partner: a creator has the name of its public
 // profile.

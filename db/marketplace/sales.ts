@@ -91,6 +91,8 @@ function refuseSale(
 ): asserts price is string {
   if (bot.party_id === partyId) throw new ApiError('CONFLICT', "One's own bot is not for sale to oneself.")
   if (price === null) throw new ApiError('CONFLICT', `The bot has no ${what} price.`)
+  // Not why: the standing of another partner is not for buyers to read.
+  if (bot.creator_suspended) throw new ApiError('CONFLICT', 'The bot is not for sale at present.')
   if (expectedUsd === undefined || (!isLess(price, expectedUsd) && !isLess(expectedUsd, price))) return
   const priceUsd = shown(price)
   throw new ApiError('PRICE_CHANGED', `The ${what} price is ${priceUsd} USD now.`, { extras: { priceUsd } })
@@ -103,7 +105,7 @@ export async function findPurchase(db: Db, partyId: string, botId: string): Prom
 
 /**
  * Buys a bot, once: a party that has it gets its first purchase, and no money moves. Throws NOT_FOUND,
- * CONFLICT (one's own bot, no one-time price), PRICE_CHANGED or WALLET_INSUFFICIENT.
+ * CONFLICT (one's own bot, no one-time price, a suspended creator), PRICE_CHANGED or WALLET_INSUFFICIENT.
  */
 export async function purchaseBot(
   trx: Db,
@@ -156,8 +158,8 @@ export async function hasSubscription(db: Db, partyId: string, botId: string): P
 
 /**
  * Subscribes to a bot and pays the first month. Who subscribes already gets that subscription, its cancellation
- * taken back unless the bot is retired, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price),
- * PRICE_CHANGED, WALLET_INSUFFICIENT, LIMIT_REACHED, or UNAUTHENTICATED for a trader who may no longer act.
+ * taken back unless the bot is retired, and no money moves. Throws NOT_FOUND, CONFLICT (one's own bot, no monthly price, a suspended
+ * creator), PRICE_CHANGED, WALLET_INSUFFICIENT, LIMIT_REACHED, or UNAUTHENTICATED for a trader who may no longer act.
  */
 export async function subscribeToBot(
   trx: Db,

@@ -8,6 +8,7 @@ import { getMarketplaceBot, listBotReviews, reviewBot } from '../../api/marketpl
 import { listMyPurchases, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { balanceOf } from '../../db/money/ledger.ts'
+import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
 import { listAudit } from '../../db/platform/audit.ts'
 import { defaultScopes } from '../../schemas/fields/scopes.ts'
 import { closeAll, openHarness, type TestPartner } from '../support/harness.ts'
@@ -127,6 +128,24 @@ buying('returns what one has of a bot that was retired since, and moves no money
   assert.equal((await buyer.call(purchaseBot, of(botId))).body, bought)
   assert.equal((await buyer.call(subscribeToBot, of(botId))).body, { ...subscribed, cancelAtPeriodEnd: true })
   assert.equal(await books(db, buyer), ['18.00', '0.00', '0.00'])
+})
+
+buying('is refused while the partner of the creator is suspended; who has the bot keeps it', async () => {
+  const { creator, buyer, botId } = await market(10, '30')
+  await creator.call(updateCreatorBot, { ...of(botId), body: { monthlyPriceUsd: 2 } })
+  const other = await harness.makePartner()
+  await fund(harness, other, '30')
+  const { body: bought } = await buyer.call(purchaseBot, of(botId))
+  await db.transaction(trx => suspendPartner(trx, creator.partnerId, reason))
+  for (const row of [purchaseBot, subscribeToBot]) {
+    const { status, body } = await other.call(row, of(botId))
+    assert.equal([status, body.error, body.message], [409, 'CONFLICT', 'The bot is not for sale at present.'])
+  }
+  assert.equal(await books(db, other), ['30.00', '0.00', '0.00'])
+  assert.equal((await buyer.call(purchaseBot, of(botId))).body, bought)
+  assert.is((await buyer.call(getMarketplaceBot, of(botId))).body.code, draft.code)
+  await db.transaction(trx => resumePartner(trx, creator.partnerId))
+  for (const row of [purchaseBot, subscribeToBot]) assert.is((await other.call(row, of(botId))).status, 200)
 })
 
 buying('five times at once has one effect', async () => {
