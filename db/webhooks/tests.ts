@@ -33,28 +33,32 @@ export async function insertTest(
   db: Db,
   { endpointId, partnerId, channel }: { endpointId: string; partnerId: string; channel: string }
 ): Promise<string> {
-  const open = await rows(
-    db,
-    `select from webhook_tests where partner_id = :partnerId and result is null
-        and created_at > clock_timestamp() - ${TEST_MS} * interval '1 millisecond' limit ${OPEN_TESTS}`,
-    { partnerId }
-  )
-  if (open.length === OPEN_TESTS)
-    throw new ApiError(
-      'RATE_LIMITED',
-      `${OPEN_TESTS} tests of this partner's endpoints are under way: let some of them end first.`,
-      {
-        headers: { 'Retry-After': '1' }
-      }
+  return db.transaction(async trx => {
+    // Tests of one partner are stored one after another: lock first, count then.
+    await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
+    const open = await rows(
+      trx,
+      `select from webhook_tests where partner_id = :partnerId and result is null
+          and created_at > clock_timestamp() - ${TEST_MS} * interval '1 millisecond' limit ${OPEN_TESTS}`,
+      { partnerId }
     )
-  const [row] = await rows<{ id: string }>(
-    db,
-    `insert into webhook_tests (id, endpoint_id, partner_id, channel)
-     select :id, id, :partnerId, :channel from webhook_endpoints where id = :endpointId for key share
-     returning id`,
-    { id: newId('delivery'), endpointId, partnerId, channel }
-  )
-  return requireEndpoint(row, endpointId).id
+    if (open.length === OPEN_TESTS)
+      throw new ApiError(
+        'RATE_LIMITED',
+        `${OPEN_TESTS} tests of this partner's endpoints are under way: let some of them end first.`,
+        {
+          headers: { 'Retry-After': '1' }
+        }
+      )
+    const [row] = await rows<{ id: string }>(
+      trx,
+      `insert into webhook_tests (id, endpoint_id, partner_id, channel)
+       select :id, id, :partnerId, :channel from webhook_endpoints where id = :endpointId for key share
+       returning id`,
+      { id: newId('delivery'), endpointId, partnerId, channel }
+    )
+    return requireEndpoint(row, endpointId).id
+  })
 }
 
 /** Takes tests for `worker`; each is taken once. */

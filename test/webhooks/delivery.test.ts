@@ -4,9 +4,11 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { retryWebhookDelivery, testWebhook } from '../../api/webhooks/deliveries.ts'
 import { getWebhook, rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
-import { OPEN_TESTS } from '../../db/webhooks/tests.ts'
+import { insertTest, OPEN_TESTS } from '../../db/webhooks/tests.ts'
+import { newId } from '../../schemas/fields/ids.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { openReceiver, type ReceivedDelivery } from './receiver.ts'
@@ -185,6 +187,21 @@ sending('of tests is refused while as many of the partner as may be have no resu
   assert.equal(new Set((await tests).map(({ body }) => body.httpStatus)), new Set([204]))
   receiver.respond = (_received, response) => response.writeHead(204).end()
   assert.is((await test()).status, 200)
+})
+
+sending('of tests is held to that bound also where two are requested at once', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId: endpointId } = await register(partner, receiver)
+  const { partnerId } = partner
+  const mine = { endpoint_id: endpointId, partner_id: partnerId, channel: 'none' }
+  // Of a worker that has died: nobody sends them.
+  const gone = Array.from({ length: OPEN_TESTS - 1 }, () => ({ ...mine, id: newId('delivery'), worker: 'gone' }))
+  await db('webhook_tests').insert(gone)
+  const holding = await db.transaction()
+  await holding('webhook_endpoints').where({ id: endpointId }).forUpdate().first('id')
+  const both = Promise.allSettled([1, 2].map(() => insertTest(db, { endpointId, partnerId, channel: 'none' })))
+  await untilLockWaits(db, { count: 2, work: both }).finally(() => holding.commit())
+  assert.equal((await both).map(({ status }) => status).sort(), ['fulfilled', 'rejected'])
 })
 
 sending('of one event again is requested by its attempt', async () => {
