@@ -80,11 +80,18 @@ const inserted = `insert into webhook_attempts (endpoint_id, partner_id, day, id
            "eventDay" int, type text, subject text, attempt int, status text, "httpStatus" int, ms int, error text, response text,
            "agoMs" float8, "nextMs" float8, replay boolean)`
 
-/** Writes outcomes; returns the endpoints that are still the worker's, with their versions. */
+// An attempt is stored under the day on which it is written: on the next day its key is another one.
+const notWritten = `where not exists (select from webhook_attempts w where w.endpoint_id = a."endpointId" and w.id = a.id)`
+
+/**
+ * Writes outcomes; returns the endpoints that are still the worker's, with their versions. With `again` some of them may have been
+ * written before, by a statement whose acknowledgement was lost.
+ */
 export async function writeOutcomes(
   db: Db,
   worker: string,
-  { progress, pending, done, attempts }: Outcomes
+  { progress, pending, done, attempts }: Outcomes,
+  { again = false }: { again?: boolean } = {}
 ): Promise<{ id: string; version: number }[]> {
   return rows(
     db,
@@ -115,8 +122,7 @@ export async function writeOutcomes(
         using jsonb_to_recordset(:done::jsonb) as d ("endpointId" text, position bigint, rows uuid[]) join held on held.id = d."endpointId"
         where w.endpoint_id = d."endpointId" and w.position = d.position and w.delivery_id = any(d.rows)
      ), logged as (
-       ${inserted} join held on held.id = a."endpointId"
-       -- Written before, by a statement whose acknowledgement was lost.
+       ${inserted} join held on held.id = a."endpointId" ${again ? notWritten : ''}
        on conflict do nothing
      )
      select id, version from held`,

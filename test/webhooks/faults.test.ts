@@ -206,11 +206,22 @@ faults('an outcome is written once although its first acknowledgement is lost', 
       }
     ]
   }
-  for (let write = 0; write < 2; write++)
+  const write = async (again: boolean) =>
     assert.equal(
-      (await writeOutcomes(db, 'unsure', outcomes)).map(({ id }) => id),
+      (await writeOutcomes(db, 'unsure', outcomes, { again })).map(({ id }) => id),
       [webhookId]
     )
+  await write(false)
+  await write(true)
+  assert.is((await deliveriesOf(partner, webhookId)).length, 1)
+  // As if midnight had come in between.
+  await db.raw(
+    `with yesterday as (select max(day) - 1 as day from webhook_attempts where endpoint_id = :webhookId)
+     select make_day_partitions('webhook_attempts', day, day) from yesterday`,
+    { webhookId }
+  )
+  await db.raw('update webhook_attempts set day = day - 1 where endpoint_id = ?', [webhookId])
+  await write(true)
   assert.is((await deliveriesOf(partner, webhookId)).length, 1)
 })
 

@@ -20,6 +20,8 @@ export class OutcomeWriting {
   readonly #sender: Sender
   #writing: Promise<void> | undefined
   #even = false
+  /** Whether some of the outcomes that are put back may have been written. */
+  #again = false
 
   constructor(services: WorkerServices, sender: Sender) {
     this.#services = services
@@ -66,8 +68,10 @@ export class OutcomeWriting {
       if (taken.length === 0) return
       try {
         await this.#writeThese(taken)
+        this.#again = false
         for (const { endpoint, changes } of taken) this.#sender.written(endpoint, changes)
       } catch (error) {
+        this.#again = true
         for (const { endpoint, changes } of taken) endpoint.putBack(changes)
         log.warn({ err: error }, 'outcomes of webhooks could not be written, trying again')
         await sleep(clock, WRITE_RETRY_MS)
@@ -108,11 +112,12 @@ export class OutcomeWriting {
       done: taken.flatMap(({ endpoint, changes }) => changes.done.map(done => ({ endpointId: endpoint.id, ...done }))),
       attempts: taken.flatMap(({ changes }) => changes.attempts)
     }
-    const held = await writeOutcomes(db, worker, outcomes).catch(async (error: unknown) => {
+    const again = this.#again
+    const held = await writeOutcomes(db, worker, outcomes, { again }).catch(async (error: unknown) => {
       if (!lacksPartition(error)) throw error
       // Housekeeping may not have run for days.
       await makeDays(db, 'webhook_attempts')
-      return writeOutcomes(db, worker, outcomes)
+      return writeOutcomes(db, worker, outcomes, { again })
     })
     return new Map(held.map(({ id, version }) => [id, version]))
   }
