@@ -14,6 +14,7 @@ import { runHousekeeping } from './housekeeping.ts'
 import { startWorkerLoops, type WorkerLoops, type WorkerParts } from './loops.ts'
 import { archiveDue } from './orders/archiving.ts'
 import { openHalts } from './orders/halts.ts'
+import { OverdueReads } from './orders/past-end.ts'
 import { Placing } from './orders/placing.ts'
 import { openProving } from './orders/proving.ts'
 import { openSettling } from './orders/settle.ts'
@@ -125,13 +126,14 @@ async function listenForHints(
   const { bus, config, log } = services
   const byTopic = new Map(Object.entries(loops))
   let auditing = false
+  const reads = new OverdueReads()
   return bus.listen(WORK, ({ topic, id }) => {
     byTopic.get(topic)?.wake()
     // A worker that stops has given up this account, which has orders waiting.
     if (topic === 'claim') placing.claimNow(id)
     if (topic !== 'orders.audit' || auditing) return
     auditing = true
-    reconcileAccounts(services, { everyMinutes: config.auditMinutes })
+    reconcileAccounts(services, { everyMinutes: config.auditMinutes, reads })
       .catch((error: unknown) => log.warn({ err: error }, 'accounts could not be compared with the broker'))
       .finally(() => {
         auditing = false

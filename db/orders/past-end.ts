@@ -32,13 +32,12 @@ export type Overdue = Pick<
 /**
  * Orders that are open two minutes after their contract's end; and multiplier orders (which have no end) whose account's token
  * was refused, or which nobody watches in a dialect that their partner has left, as the token of the new dialect may not open
- * them. Orders that were reported already are left out. With `everyMinutes` above 0 each order is returned once in that many
- * minutes, by a caller whose last call was `sinceMs` ago. With a `worker`, only orders of accounts that no other living worker
- * serves. Where there are more than `limit`, a random choice is returned.
+ * them. Orders that were reported already, and those of `except`, are left out. With a `worker`, only orders of accounts that no other
+ * living worker serves. Where there are more than `limit`, a random choice is returned.
  */
 export async function listOverdue(
   db: Db,
-  options: { everyMinutes: number; sinceMs: number; limit: number; worker?: string | null }
+  options: { except?: string[]; limit: number; worker?: string | null }
 ): Promise<Overdue[]> {
   return rows<Overdue>(
     db,
@@ -49,11 +48,10 @@ export async function listOverdue(
         and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and (a.status = 'REJECTED' or o.dialect <> p.broker_dialect and o.lease_holder is null)))
         and not exists (select 1 from contract_breaks f where f.account_id = o.account_id
                          and f.broker_order_id = o.broker_order_id and f.kind = 'UNSETTLED')
-        and (:everyMinutes = 0 or floor(extract(epoch from now() - o.opened_at) / (60 * greatest(:everyMinutes, 1)))
-                                  > floor((extract(epoch from now() - o.opened_at) - :sinceMs::float8 / 1000) / (60 * greatest(:everyMinutes, 1))))
+        and o.id <> all(:except::text[])
         and (:worker::text is null or ${servedByNoOther('o.account_id', ':worker')})
       order by random() limit :limit`,
-    { worker: null, ...options }
+    { worker: null, except: [], ...options }
   )
 }
 

@@ -8,7 +8,7 @@ import { type BreakRecord, listBreaks } from '../../db/orders/reconciliation.ts'
 import { countPastEnd } from '../../db/orders/review.ts'
 import { reconcileAccounts } from '../../worker/accounts/reconciliation.ts'
 import { openBrokers } from '../../worker/broker/brokers.ts'
-import { reconcilePastEnd } from '../../worker/orders/past-end.ts'
+import { OverdueReads, reconcilePastEnd } from '../../worker/orders/past-end.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import type { WorkerServices } from '../../worker/services.ts'
 import { openSignal } from '../../worker/signal.ts'
@@ -169,7 +169,7 @@ reporting(
     const moved = await harness.makePartner()
     const trader = await moved.makeTrader({ token: 'of-another-broker' })
     const { order } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 }, trader)
-    assert.not((await listOverdue(db, { everyMinutes: 0, sinceMs: 0, limit: 99 })).some(({ id }) => id === order.id))
+    assert.not((await listOverdue(db, { limit: 99 })).some(({ id }) => id === order.id))
     await db('partners')
       .where({ id: moved.partnerId })
       .update({ broker_dialect: elsewhere, broker_app_id: appIds[elsewhere] })
@@ -198,22 +198,32 @@ reporting('takes others the next time where there are more than can be looked up
   const orders = [await makeOpen(expired), await makeOpen(expired), await makeOpen(expired)]
   const left = new Set(orders.map(({ order }) => order.id))
   for (let round = 0; round < 200 && left.size > 0; round++)
-    for (const { id } of await listOverdue(db, { everyMinutes: 0, sinceMs: 0, limit: 1 })) left.delete(id)
+    for (const { id } of await listOverdue(db, { limit: 1 })) left.delete(id)
   assert.is(left.size, 0)
   for (const { trader } of orders) await db('orders').where({ account_id: trader.accountId }).delete()
 })
 
-reporting('takes each order once in so many minutes, however long ago the last run was', async () => {
-  const { trader, order } = await makeOpen({ ...expired, broker_order_id: '77' })
-  const due = async (minutes: number, sinceMs: number) => {
-    await db.raw(`update orders set opened_at = now() - ? * interval '1 minute' where id = ?`, [minutes, order.id])
-    return (await listOverdue(db, { everyMinutes: 15, sinceMs, limit: 99 })).some(({ id }) => id === order.id)
+reporting(
+  'reads each order once in so many minutes, and one of an account that it has taken over at once',
+  async () => {
+    const [mine, theirs] = [await partner.makeTrader(), await makeOpen({ ...expired, opened_at: minutesAgo(37) })]
+    // The broker shows its contract as open: it is not reported, and stays due.
+    const { order } = await makeOpen(
+      { ...expired, broker_order_id: await buy(mine.accountId, { settled: false }), opened_at: minutesAgo(37) },
+      mine
+    )
+    await db('account_leases').insert({ account_id: theirs.trader.accountId, worker: 'other' })
+    const reads = new OverdueReads()
+    const began = systemClock.now()
+    assert.is(await reconcilePastEnd(services, { everyMinutes: 15, reads }), 0)
+    assert.equal(reads.notDue(began + 14 * 60_000, 15), [order.id])
+    await db('account_leases').where({ account_id: theirs.trader.accountId }).update({ worker: 'test' })
+    assert.is(await reconcilePastEnd(services, { everyMinutes: 15, reads }), 1)
+    assert.equal((await findingsOf(theirs.trader)).length, 1)
+    assert.equal(reads.notDue(systemClock.now() + 15 * 60_000, 15), [])
+    for (const { accountId } of [mine, theirs.trader]) await db('orders').where({ account_id: accountId }).delete()
   }
-  // Runs a minute apart, and one that took longer.
-  const runs = [await due(29.5, 60_000), await due(30.5, 60_000), await due(31.5, 60_000), await due(46.5, 300_000)]
-  assert.equal(runs, [false, true, false, true])
-  await db('orders').where({ account_id: trader.accountId }).delete()
-})
+)
 
 reporting('reports a contract that is closed in the books of the account, whatever its end was to be', async () => {
   const trader = await partner.makeTrader()

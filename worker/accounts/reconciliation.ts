@@ -18,7 +18,7 @@ import { isNamed } from '../broker/dialects/mapping.ts'
 import { PROFIT_TABLE, readPages, STATEMENT } from '../broker/pages.ts'
 import type { Evidence } from '../broker/port.ts'
 import { fitsTerms, rowPerContract } from '../orders/evidence.ts'
-import { reconcilePastEnd } from '../orders/past-end.ts'
+import { type OverdueReads, reconcilePastEnd } from '../orders/past-end.ts'
 import { contractOf } from '../orders/terms.ts'
 import type { WorkerServices } from '../services.ts'
 import { openSession } from './accounts.ts'
@@ -45,10 +45,10 @@ export interface ReconciliationSummary {
   behind: number
 }
 
-/** Compares the accounts that are due: all of them, or those that this worker or none serves. */
+/** Compares the accounts that are due: all of them, or those that this worker or none serves; `reads` as in `reconcilePastEnd`. */
 export async function reconcileAccounts(
   services: WorkerServices,
-  { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
+  { everyMinutes, all = false, reads }: { everyMinutes: number; all?: boolean; reads?: OverdueReads }
 ): Promise<ReconciliationSummary> {
   const summary: ReconciliationSummary = {
     accounts: 0,
@@ -113,7 +113,7 @@ export async function reconcileAccounts(
     }
     await Promise.all(Array.from({ length: AT_ONCE }, compareNext))
   }
-  summary.unsettled += await reconcilePastEnd(services, { everyMinutes, all })
+  summary.unsettled += await reconcilePastEnd(services, { everyMinutes, all, reads })
   return summary
 }
 

@@ -11,36 +11,47 @@ import type { WorkerServices } from '../services.ts'
 import { contradictions } from './plausible.ts'
 import { refOf } from './terms.ts'
 
-// Orders looked up in one run. An account of which one cannot be read is left for the next.
+// Orders looked up in one run. An account of which one cannot be read is left for later.
 const ORDERS = 200
-// A run takes as long as its accounts do, and may be left out meanwhile: what fell due since the last one counts, with this to spare.
-const OVERLAP_MS = 1000
-const FIRST_MS = 60_000
+// Runs are a minute apart: what was read this much less than the whole time ago is due.
+const EARLY_MS = 30_000
 
-/** When each worker listed them last, by its monotonic clock. */
-const listedAt = new WeakMap<WorkerServices, number>()
+/** The overdue orders that a worker has looked up, and when by its monotonic clock. What another worker has, is not in here. */
+export class OverdueReads {
+  readonly #readAt = new Map<string, number>()
+
+  /** The orders that are not due again at `now`, where each is looked up once in so many minutes. */
+  notDue(now: number, everyMinutes: number): string[] {
+    for (const [id, at] of this.#readAt) if (now - at >= everyMinutes * 60_000 - EARLY_MS) this.#readAt.delete(id)
+    return [...this.#readAt.keys()]
+  }
+
+  note(id: string, now: number): void {
+    this.#readAt.set(id, now)
+  }
+}
 
 /**
  * Reports orders that are open here and closed, unknown or out of reach at the broker: all of them, or those of accounts that this
- * worker serves or none. Returns how many are new.
+ * worker serves or none. With `reads` each is looked up once in `everyMinutes`. Returns how many are new.
  */
 export async function reconcilePastEnd(
   services: WorkerServices,
-  { everyMinutes, all = false }: { everyMinutes: number; all?: boolean }
+  { everyMinutes, all = false, reads }: { everyMinutes: number; all?: boolean; reads?: OverdueReads | undefined }
 ): Promise<number> {
   let reported = 0
   // Accounts whose broker cannot be reached now: their other orders would wait for the same time-out.
   const away = new Set<string>()
-  const now = services.clock.now()
-  const sinceMs = now - (listedAt.get(services) ?? now - FIRST_MS) + OVERLAP_MS
-  const { db, worker } = services
-  const overdue = await listOverdue(db, { everyMinutes, sinceMs, limit: ORDERS, worker: all ? null : worker })
-  listedAt.set(services, now)
+  const { db, worker, clock } = services
+  const now = clock.now()
+  const except = reads?.notDue(now, everyMinutes) ?? []
+  const overdue = await listOverdue(db, { except, limit: ORDERS, worker: all ? null : worker })
   // Of an account that nobody serves each worker has the orders: one takes it, and reads them.
   const accountIds = all ? [] : overdue.map(order => order.account_id)
   const served = new Map((await serveAccounts(db, worker, accountIds)).map(each => [each.accountId, each.worker]))
   for (const order of overdue) {
     if (!all && served.get(order.account_id) !== worker) continue
+    reads?.note(order.id, now)
     if (away.has(order.broker_account_id)) continue
     const details = await readContract(services, order).catch((error: unknown) => {
       services.log.warn({ err: error, orderId: order.id }, 'an order past its end could not be looked up')
