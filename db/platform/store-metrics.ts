@@ -18,14 +18,31 @@ import { onScrape } from './metrics-server.ts'
 // How PostgreSQL reports a statement that failed; a connection that breaks, or is refused, is FATAL or has none.
 const isOfStatement = (error: unknown) => (error as { severity?: unknown }).severity === 'ERROR'
 
-/** Figures read from the database at each scrape, one after another; one that cannot be read keeps none of the others from it. */
+/**
+ * Figures read from the database at each scrape, one group after another; one that cannot be read keeps none of the others from it. It keeps
+ * its last values, and shows how old they are.
+ */
 export function collectStoreMetrics(db: Db): void {
-  const reads = [pool, orders, jobs, ledger, broker, events, analytics, webhooks].map(figures => figures(db))
+  const groups = Object.entries({ pool, orders, jobs, ledger, broker, events, analytics, webhooks })
+  const reads = groups.map(([name, figures]) => ({ name, read: figures(db), readAt: performance.now() }))
+  new client.Gauge({
+    name: 'service_figures_age_seconds',
+    help: 'How long ago the figures shown were read from the database, by group; more than a scrape apart: they cannot be read.',
+    labelNames: ['figures'],
+    collect() {
+      for (const { name, readAt } of reads) this.set({ figures: name }, (performance.now() - readAt) / 1000)
+    }
+  })
   onScrape(async () => {
-    for (const read of reads)
-      await read().catch((error: unknown) => {
-        if (!isOfStatement(error)) throw error
-      })
+    for (const group of reads)
+      await group.read().then(
+        () => {
+          group.readAt = performance.now()
+        },
+        (error: unknown) => {
+          if (!isOfStatement(error)) throw error
+        }
+      )
   })
 }
 

@@ -159,8 +159,16 @@ metrics('show figures of the database also where others cannot be read', async (
   await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })
   const [table, other] = ['broker_app_refusals', 'broker_app_refusals_elsewhere']
   await db.raw('alter table ?? rename to ??', [table, other])
-  const text = await read().finally(() => db.raw('alter table ?? rename to ??', [other, table]))
+  // So long ago that figures which are read show a lower age.
+  const ageOf = (text: string, figures: string) =>
+    Number(new RegExp(`service_figures_age_seconds\\{figures="${figures}"\\} (\\S+)`).exec(text)?.[1])
+  const text = await until('their age', async () => {
+    const found = await read()
+    return ageOf(found, 'broker') > 1 && found
+  }).finally(() => db.raw('alter table ?? rename to ??', [other, table]))
   assert.match(text, /service_webhooks\{state="enabled"\} 1/)
+  assert.ok(ageOf(text, 'webhooks') < ageOf(text, 'broker'), text)
+  await until('them read again', async () => ageOf(await read(), 'broker') < 1)
 })
 
 const traces = suite('a trace')
