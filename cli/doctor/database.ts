@@ -6,6 +6,7 @@ import { listAppRefusals } from '../../db/platform/app-refusals.ts'
 import { openPepper, openVault, tokenKeysOf, type Vault } from '../../db/platform/crypto.ts'
 import { listHalts } from '../../db/platform/halts.ts'
 import { listProcesses } from '../../db/platform/processes.ts'
+import { QUEUE_CONNECTIONS } from '../../db/platform/queue.ts'
 import { declaredQueues, readQueueDepths } from '../../db/platform/queue-depths.ts'
 import { locateDatabase, OLDEST_VERSION } from '../../db/platform/store.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
@@ -276,8 +277,8 @@ async function checkProcesses(db: Db): Promise<Finding> {
       )
 }
 
-// Connections of a process beside its pool: those of the queue and the bus, and for a worker that of the test broker's books.
-const BESIDE_POOL = { api: 3, worker: 6 }
+// Connections of a process beside its pool: those of the queue, the one of the bus, and for a worker the one that holds the test broker's books.
+const BESIDE_POOL = { api: QUEUE_CONNECTIONS.sender + 1, worker: QUEUE_CONNECTIONS.worker + 2 }
 
 /** Whether the processes that run may need more connections than the server has, if all have this DATABASE_POOL. */
 async function checkConnections(db: Db, { databasePool }: Config): Promise<Finding[]> {

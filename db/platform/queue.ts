@@ -57,6 +57,9 @@ export interface Queue {
   close(): Promise<void>
 }
 
+/** Connections to the database of a queue, at most. */
+export const QUEUE_CONNECTIONS = { sender: 2, worker: 4 } as const
+
 /**
  * Opens the queue. As a 'sender' it only stores jobs; as a 'worker' it also runs the upkeep (expiry,
  * retention, schedules). Expects a migrated database.
@@ -72,7 +75,7 @@ export async function openQueue(options: {
   const working = options.role === 'worker'
   const boss = new PgBoss({
     application_name: `service-queue-${options.role}`,
-    max: options.pool ?? (working ? 4 : 2),
+    max: options.pool ?? QUEUE_CONNECTIONS[options.role],
     connectionTimeoutMillis: 5000,
     // Without keep-alive and time-out a server that fell silent would go unnoticed.
     // Its upkeep takes longer than the server may let a statement take.
