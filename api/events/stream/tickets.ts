@@ -16,7 +16,7 @@ export const createStreamTicket: Operation<{ body: NewTicket }> = {
   tag: 'Events',
   summary: 'Let a browser open the stream',
   description:
-    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, receives only that trader's events, counts for this key, and closes with it and once the trader is disabled or erased. Needs the scopes of its channels: events:read for events, trading:read for ticks.",
+    "A ticket opens one socket, once, for one trader, where the key must never be: in a browser. The socket is opened with `Sec-WebSocket-Protocol: service.v1, ticket.<ticket>`, receives only that trader's events, counts for this key, and closes with it and once the trader is disabled or erased. Events carry whole records, also for the trader: an order shows in `markup` what your application earns by it. Needs the scopes of its channels: events:read for events, trading:read for ticks.",
   auth: 'key',
   scope: null,
   body: NewTicket,
