@@ -9,6 +9,7 @@ import {
   markFailed,
   markOpen,
   markReset,
+  openOrders,
   releaseLostClaims,
   releaseUnsent
 } from '../../db/orders/placing.ts'
@@ -31,7 +32,8 @@ async function makeSecondAttempt() {
   await claimOrders(db, { ...options, claimNo: 2 })
   const row = () => db('orders').where({ id }).first()
   assert.is((await row()).attempt, attempt + 1)
-  return { id, first: attempt, row }
+  const claimAgain = () => claimOrders(db, { ...options, claimNo: 3 })
+  return { id, first: attempt, row, claimAgain }
 }
 
 const receipt = (id: string, attempt: number) => ({
@@ -54,6 +56,20 @@ fences('opens nothing', async () => {
   assert.equal(await markOpen(db, [receipt(id, first)], 'w'), [])
   assert.is((await row()).phase, 'sending')
   assert.is((await markOpen(db, [receipt(id, first + 1)], 'w')).length, 1)
+})
+
+fences('reports no contract that differs, and keeps no other receipt from being written', async () => {
+  const [late, next] = [await makeSecondAttempt(), await makeSecondAttempt()]
+  const differing = {
+    ...receipt(late.id, late.first),
+    differs: { buyPrice: ['10.61 at most', '12'] as [string, string] }
+  }
+  const { orders } = await openOrders(db, queue, [differing, receipt(next.id, next.first + 1)], 'w')
+  assert.equal(
+    orders.map(({ id }) => id),
+    [next.id]
+  )
+  assert.equal(await db('contract_breaks').where({ order_id: late.id }), [])
 })
 
 fences('opens nothing that has failed, or waits again, unless it is a late receipt of this attempt', async () => {
@@ -113,12 +129,17 @@ fences('counts no check', async () => {
 })
 
 fences('commits no stake', async () => {
-  const { id, first, row } = await makeSecondAttempt()
+  const { id, first, row, claimAgain } = await makeSecondAttempt()
   const stake = { id, currency: 'EUR', stakeInAccount: '9.21', exchangeRate: '0.921' }
   assert.equal(await commitStakes(db, [{ ...stake, attempt: first }], 'w'), [])
   assert.equal(await commitStakes(db, [{ ...stake, attempt: first + 1 }], 'another'), [])
   assert.is((await row()).stake_in_account, null)
   assert.equal(await commitStakes(db, [{ ...stake, attempt: first + 1 }], 'w'), [id])
+  // By the third its account may be in USD: a doubt would be searched for by what the stake came to before.
+  await releaseUnsent(db, [{ id, attempt: first + 1, reason: 'not sent' }], 'w')
+  await claimAgain()
+  const { phase, stake_in_account: inAccount, exchange_rate: rate } = await row()
+  assert.equal([phase, inAccount, rate], ['sending', null, null])
 })
 
 fences('notes no reset: what the second may still deliver is waited for', async () => {
@@ -144,6 +165,16 @@ claims('is given back by its own worker alone, and by its own number', async () 
   assert.equal(await releaseUnsent(db, [unsent], 'another'), [])
   assert.is((await row()).phase, 'sending')
   assert.ok(isGivenBack(await lost('w', 2)))
+  assert.is((await row()).phase, 'queued')
+})
+
+claims('that is out of time when it is given back has failed, and may be repeated', async () => {
+  const { id, row } = await makeSecondAttempt()
+  const over = new Date(Date.now() - 1000)
+  await db('orders').where({ id }).update({ expires_at: over, permit_until: over })
+  await releaseLostClaims(db, { sender: 'w', claimNos: [2] })
+  const { phase, error_code: code, retryable } = await row()
+  assert.equal([phase, code, retryable], ['failed', 'BROKER_UPSTREAM', true])
 })
 
 claims.run()
