@@ -1,5 +1,6 @@
 // The steps between intent and decision as rows: what is written about one claim never touches the next one,
 // although order and worker are the same. (An update whose acknowledgement was lost is written again.)
+import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../../db/orders/claiming.ts'
@@ -7,6 +8,9 @@ import { declareAbsent } from '../../db/orders/deciding.ts'
 import { markFailed, markReset, releaseLostClaims, releaseUnsent } from '../../db/orders/placing.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { countCheck, markReview, takeDoubts } from '../../db/orders/resolving.ts'
+import { type Draft, storeOrders } from '../../db/orders/storing.ts'
+import { findCallers } from '../../db/partners/keys.ts'
+import { parseApiKey } from '../../db/platform/crypto.ts'
 import { rows } from '../../db/postgres/connection.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { openHalts } from '../../worker/orders/halts.ts'
@@ -353,8 +357,66 @@ taking('is not all: an order that waits without a job is found by the clock', as
   await worker.stop()
 })
 
+const grouping = suite('orders stored by one statement')
+
+const draftOf = (traderExternalId: string, changes: Partial<Draft> = {}): Draft => ({
+  partnerId: partner.partnerId,
+  traderExternalId,
+  clientOrderId: randomUUID(),
+  accountMode: null,
+  caller: null,
+  replyChannel: null,
+  ttlMs: 10_000,
+  terms: {
+    kind: 'BINARY',
+    asset: 'R_100',
+    contractType: 'CALL',
+    direction: null,
+    multiplier: null,
+    stake: '1',
+    duration: 5,
+    durationUnit: 't',
+    barrier: null,
+    stopLoss: null,
+    takeProfit: null
+  },
+  ...changes
+})
+
+grouping('are each stored by what its own caller was authenticated by', async () => {
+  const { traderExternalId } = await partner.makeTrader()
+  const lookup = parseApiKey(partner.key)?.lookup as string
+  const [caller] = await findCallers(db, [lookup])
+  const [good, changed] = [
+    draftOf(traderExternalId, { caller: { lookup, facts: caller?.facts as string } }),
+    draftOf(traderExternalId, { caller: { lookup, facts: 'as they were before' } })
+  ]
+  for (const drafts of [
+    [good, changed],
+    [changed, good]
+  ]) {
+    const outcomes = await storeOrders(db, queue, drafts)
+    assert.equal(
+      outcomes.map(outcome => ('lacks' in outcome ? outcome.lacks : 'stored')),
+      drafts.map(draft => (draft === good ? 'stored' : 'caller'))
+    )
+  }
+  assert.equal(await db('orders').where({ client_order_id: changed.clientOrderId }), [])
+})
+
+grouping('are one order where they have one clientOrderId, which the first of them has created', async () => {
+  const { traderExternalId } = await partner.makeTrader()
+  const draft = draftOf(traderExternalId)
+  const outcomes = await storeOrders(db, queue, [draft, draftOf(traderExternalId), { ...draft }])
+  const created = outcomes.map(outcome => outcome.order && 'created' in outcome && outcome.created)
+  assert.equal(created, [true, true, false])
+  assert.is(outcomes[2]?.order?.id, outcomes[0]?.order?.id)
+  assert.is((await db('orders').where({ client_order_id: draft.clientOrderId })).length, 1)
+})
+
 racing.run()
 storing.run()
 taking.run()
+grouping.run()
 fencing.after(closeAll)
 fencing.run()
