@@ -119,9 +119,9 @@ counting('adds up what several processes write at once', async () => {
 })
 
 counting('keeps the counts while the database refuses them', async () => {
-  const { partnerId } = await harness.makePartner()
+  const { partnerId, keyId } = await harness.makePartner()
   const counter = openUsage({ db, log, everyMs: 60_000 })
-  counter.count({ partnerId, status: 200 })
+  counter.count({ partnerId, keyId, status: 200 })
   await db.raw('alter table usage_hours rename to usage_hours_away')
   let refused = false
   await counter.flush().catch(() => {
@@ -132,6 +132,7 @@ counting('keeps the counts while the database refuses them', async () => {
   counter.count({ partnerId, status: 500 })
   await counter.close()
   assert.equal(await written(partnerId), [2, 1])
+  assert.ok((await db('api_keys').where({ id: keyId }).first('last_used_at')).last_used_at)
 })
 
 counting('remembers when a key was last used, and not when a revoked one was tried', async () => {
@@ -146,6 +147,12 @@ counting('remembers when a key was last used, and not when a revoked one was tri
   await partner.call(getMe)
   await harness.services.usage.flush()
   assert.equal(await lastUsed(), first)
+  // Another process, whose clock is ahead, has written before this one.
+  const later = new Date(Date.now() + 60_000)
+  await db('api_keys').where({ id: partner.keyId }).update({ revoked_at: null, last_used_at: later })
+  await partner.call(getMe)
+  await harness.services.usage.flush()
+  assert.equal(await lastUsed(), later)
 })
 
 counting('loses nothing when the process stops in order', async () => {

@@ -157,6 +157,22 @@ contradicting('have the address of an api with a certificate begin with https', 
 
 const wrong = suite('a setting that is wrong by itself')
 
+wrong('is not shown where it may hold a password or a key', () => {
+  for (const name of ['DATABASE_URL', 'DATABASE_READ_URL', 'REDIS_URL', 'TOKEN_KEYS', 'BROKER_URL', 'AI_API_KEY']) {
+    // Longer than any setting may be.
+    const given = { [name]: `first://operator:hidden@${'h'.repeat(2000)}` }
+    assert.throws(
+      () => readConfig(given),
+      (error: Error) => {
+        assert.match(error.message, new RegExp(`^${name} must`))
+        assert.not.match(error.message, 'hidden')
+        return true
+      }
+    )
+  }
+  assert.throws(() => readConfig({ LOG_LEVEL: 'loud' }), /LOG_LEVEL .*, not 'loud'/)
+})
+
 wrong('is no price with cents, whichever', () => {
   for (let cents = 0; cents <= 100_000; cents++) {
     const price = `${Math.floor(cents / 100)}.${String(cents % 100).padStart(2, '0')}`

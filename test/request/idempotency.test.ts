@@ -2,7 +2,12 @@
 import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createCommunityBot, deleteCommunityBot, listCommunityBots } from '../../api/community/bots.ts'
+import {
+  createCommunityBot,
+  deleteCommunityBot,
+  likeCommunityBot,
+  listCommunityBots
+} from '../../api/community/bots.ts'
 import { describe } from '../../api/description/spec.ts'
 import { createKey } from '../../api/keys.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
@@ -84,6 +89,11 @@ repeating('is 422 with another body, operation, path or trader session', async (
   ]
   for (const { status, body } of await Promise.all(others))
     assert.equal([status, body.error], [422, 'IDEMPOTENCY_KEY_REUSED'])
+  // Another operation on the same record, without a body either.
+  const sent = { params: { id: made.botId }, ...under(randomUUID()) }
+  assert.is((await partner.call(likeCommunityBot, sent)).status, 200)
+  const { status, body } = await partner.call(deleteCommunityBot, sent)
+  assert.equal([status, body.error], [422, 'IDEMPOTENCY_KEY_REUSED'])
   assert.is(await botsNamed('another'), 0)
 })
 

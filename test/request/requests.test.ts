@@ -128,6 +128,10 @@ list('filters by status, error, operation, trader, request id and time, and page
   assert.equal(ids(await listed(partner, { requestId: 'request-3', status: 404 })), [])
   const window = { from: minutesAgo(9.5), to: minutesAgo(6.5) }
   assert.equal(ids(await listed(partner, window)), ['request-3', 'request-2', 'request-1'])
+  // From an instant on, and before another.
+  const [newest] = await listed(partner, window)
+  assert.equal(ids(await listed(partner, { from: newest?.at as string, to: minutesAgo(6.5) })), ['request-3'])
+  assert.equal(ids(await listed(partner, { from: minutesAgo(8.5), to: newest?.at as string })), ['request-2'])
   const zoneOfHours = Object.fromEntries(Object.entries(window).map(([name, at]) => [name, at.replace('Z', '+00')]))
   assert.equal(ids(await listed(partner, zoneOfHours)), ['request-3', 'request-2', 'request-1'])
   for (const name of ['from', 'to']) {
@@ -441,26 +445,25 @@ tailing('shows requests as they end, of one partner, with an option refused ones
     '--errors',
     '--json'
   ])
+  const shown = () => tail.lines.filter(text => text.startsWith('{')).map(text => JSON.parse(text))
+  let made = 0
+  const refuse = async () => {
+    await other.call(listAccounts, { query: { traderExternalId: 'nobody' } })
+    await partner.call(getMe)
+    const headers = { 'x-request-id': `refused-${made++}` }
+    await partner.call(listAccounts, { query: { traderExternalId: 'nobody' }, headers })
+    await services.requests.flush()
+  }
   try {
     // It shows what comes after its start.
-    const line = await until(
-      'a refused request',
-      async () => {
-        await other.call(listAccounts, { query: { traderExternalId: 'nobody' } })
-        await partner.call(getMe)
-        await partner.call(listAccounts, {
-          query: { traderExternalId: 'nobody' },
-          headers: { 'x-request-id': 'refused-one' }
-        })
-        await services.requests.flush()
-        return tail.lines.find(text => text.startsWith('{'))
-      },
-      60_000
-    )
-    for (const text of tail.lines.filter(text => text.startsWith('{'))) {
-      const { partnerId, requestId, error } = JSON.parse(text)
-      assert.equal([partnerId, requestId, error], [partner.partnerId, 'refused-one', 'TRADER_NOT_FOUND'], line)
-    }
+    await until('a refused request', async () => refuse().then(() => shown().length > 0), 60_000)
+    const last = `refused-${made}`
+    await refuse()
+    await until('the last one', () => shown().some(({ requestId }) => requestId === last), 60_000)
+    for (const { partnerId, requestId, error } of shown())
+      assert.equal([partnerId, error], [partner.partnerId, 'TRADER_NOT_FOUND'], requestId)
+    // What it has read again to find late ones is not shown again.
+    assert.is(new Set(ids(shown())).size, shown().length)
   } finally {
     tail.kill('SIGINT')
     await tail.ended

@@ -89,6 +89,10 @@ serving('serves each file with its type, and headers that allow no script, frame
     assert.is(response.headers.get('content-type'), type)
     assert.is(response.headers.get('x-content-type-options'), 'nosniff')
     assert.is(response.headers.get('referrer-policy'), 'no-referrer')
+    assert.is(response.headers.get('x-frame-options'), 'DENY')
+    assert.match(response.headers.get('permissions-policy') ?? '', 'geolocation=()')
+    for (const who of ['opener', 'resource'])
+      assert.is(response.headers.get(`cross-origin-${who}-policy`), 'same-origin')
     const policy = response.headers.get('content-security-policy') ?? ''
     assert.match(policy, "default-src 'none'")
     assert.match(policy, "frame-ancestors 'none'")

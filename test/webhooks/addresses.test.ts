@@ -272,7 +272,13 @@ judging('are these, and no others', () => {
     '2a00:1450:4001:81c::200e'
   ])
     assert.ok(isPublicAddress(address), address)
-  for (const address of [...privateV4, ...v6.map(text => text.slice(1, -1)), 'fe80::1%eth0', '', 'nonsense'])
+  for (const address of [
+    ...privateV4,
+    ...v6.map(text => text.slice(1, -1)),
+    '2606:4700:4700::1111%eth0',
+    '',
+    'nonsense'
+  ])
     assert.not.ok(isPublicAddress(address), address)
   assert.is(urlFault('https://example.com/hook?x=1', false), undefined)
 })

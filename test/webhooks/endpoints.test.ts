@@ -53,6 +53,7 @@ refusing('of addresses name what is wrong with them', async () => {
     ['https://0x7f.1/', 'public'],
     ['https://[::ffff:10.0.0.1]/', 'public'],
     ['https://localhost./', 'public'],
+    ['https://a.localhost/', 'public'],
     ['nonsense', 'must']
   ]) {
     const { status, body } = await partner.call(createWebhook, { body: { url } })
