@@ -290,7 +290,7 @@ async function checkConnections(db: Db, { databasePool }: Config): Promise<Findi
     warn(
       'connections',
       `the ${running.length} processes that run may need ${needed}, and PostgreSQL has ${most} for them`,
-      `raise max_connections, or lower DATABASE_POOL, ${databasePool} here`
+      `raise max_connections, or the limit of the role or the database, or lower DATABASE_POOL, ${databasePool} here`
     )
   ]
 }

@@ -55,12 +55,15 @@ const reading = `select current_setting('server_version_num')::int / 10000 as "m
     array(select format('%s is %s', name, current_setting(name)) from unnest($1::text[], $2::text[]) s (name, wanted)
            where current_setting(name) <> wanted) as lost`
 
-/** How many connections the server has for roles without privileges. */
+/** How many connections there are for this role at this database, where the role has no privileges. */
 export async function readMostConnections(db: Db): Promise<number> {
   const [found] = await rows<{ most: number }>(
     db,
-    `select current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
-            - coalesce(current_setting('reserved_connections', true)::int, 0) as most`
+    // A limit of -1 is none.
+    `select least(current_setting('max_connections')::int - current_setting('superuser_reserved_connections')::int
+                  - coalesce(current_setting('reserved_connections', true)::int, 0),
+                  (select nullif(rolconnlimit, -1) from pg_roles where rolname = current_user),
+                  (select nullif(datconnlimit, -1) from pg_database where datname = current_database())) as most`
   )
   return found?.most ?? 0
 }
@@ -138,10 +141,13 @@ interface Failure extends Error {
   code?: string
   /** Of a file. */
   path?: string
+  /** Of an error that a server has sent: a function of PostgreSQL's, since its message may be in any language. */
+  routine?: string
+  severity?: string
 }
 
 function sentence(url: string, cause: Failure): string {
-  const { code, message, path } = cause
+  const { code, message, path, routine, severity } = cause
   const place = placeOf(url)
   if (path !== undefined) return `A file that DATABASE_URL names: ${systemErrorText(cause)}.`
   if (/does not support SSL/.test(message))
@@ -151,8 +157,13 @@ function sentence(url: string, cause: Failure): string {
   // How PgBouncer refuses a setting at the start of a session.
   if (/unsupported startup parameter/.test(message))
     return `A pooler before ${place} refuses the settings of our sessions (${message}): add them to its ignore_startup_parameters, and set them for the role by \`alter role\`, or connect to PostgreSQL itself.`
+  if (/^SASL: .* password must be/.test(message))
+    return `PostgreSQL at ${place} requires a password, and DATABASE_URL has none: add it.`
+  if (code === '28000' && routine === 'ClientAuthentication')
+    return `PostgreSQL at ${place} admits no connection of this user from here: add a line to its pg_hba.conf, or, where that admits them with TLS alone, sslmode=verify-full to DATABASE_URL.`
   switch (code) {
     case 'ECONNREFUSED':
+    case 'ENOENT':
       return `No PostgreSQL listens at ${place}: start it, or correct DATABASE_URL.`
     case 'ENOTFOUND':
     case 'EAI_AGAIN':
@@ -165,9 +176,23 @@ function sentence(url: string, cause: Failure): string {
     case '57P03':
       return `PostgreSQL at ${place} is starting or stopping: try again shortly.`
     case '53300':
-      return `PostgreSQL at ${place} has no connection left: raise max_connections, or lower DATABASE_POOL.`
+      return `PostgreSQL at ${place} has no connection left${limitOf(routine)}, or lower DATABASE_POOL.`
     default:
-      return `PostgreSQL at ${place} does not respond${code ? ` (${code})` : ''}: check DATABASE_URL and the network.`
+      return severity === undefined
+        ? `PostgreSQL at ${place} does not respond (${code ?? message}): check DATABASE_URL and the network.`
+        : `PostgreSQL at ${place} refuses the connection: ${message} (${code}).`
+  }
+}
+
+/** Whose limit of connections is reached, and what to raise. */
+function limitOf(routine: string | undefined): string {
+  switch (routine) {
+    case 'InitializeSessionUserId':
+      return ' for this role: raise its limit by `alter role … connection limit`'
+    case 'CheckMyDatabase':
+      return ' for this database: raise its limit by `alter database … connection limit`'
+    default:
+      return ': raise max_connections'
   }
 }
 
