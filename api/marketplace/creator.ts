@@ -126,10 +126,10 @@ export const updateCreatorBot: Operation<{ params: IdParams; body: BotChanges }>
       monthlyPriceUsd: usdOrNull(body.monthlyPriceUsd, '/body/monthlyPriceUsd'),
       code: body.code
     }
-    const { partyId, partnerId } = partyOf(request)
+    const party = partyOf(request)
     return db.transaction(async trx => {
-      const bot = await updateBot(trx, request.params.id, partyId, facts)
-      if (body.code !== undefined) await requireWithin(trx, 'creatorBots', partnerId)
+      const bot = await updateBot(trx, request.params.id, party, facts)
+      if (body.code !== undefined) await requireWithin(trx, 'creatorBots', party.partnerId)
       return presentOwnBot(bot)
     })
   }

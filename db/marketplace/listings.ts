@@ -1,6 +1,6 @@
 // The bots of the marketplace: their facts, their states, who may see and use them.
 //
-// Order of locks in everything about a bot: first the trader who acts, or the partner of a new bot, then the bot's row, then its purchase,
+// Order of locks in everything about a bot: first the trader who acts, or the partner of a new bot or of new code, then the bot's row, then its purchase,
 // subscription or review, then the accounts of the ledger, last the listing's version. One order prevents deadlocks.
 
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -57,7 +57,7 @@ export async function insertBot(
   { partnerId, partyId }: Party,
   facts: BotFacts & { version: string }
 ): Promise<BotRow> {
-  await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
+  await lockCreator(trx, partnerId)
   const id = newId('bot')
   await trx('marketplace_bots').insert({
     id,
@@ -67,6 +67,11 @@ export async function insertBot(
     ...toColumns(facts)
   })
   return (await findBot(trx, id)) as BotRow
+}
+
+/** Until `trx` ends no other bot of the partner is made, nor the code of one changed. */
+async function lockCreator(trx: Db, partnerId: string): Promise<void> {
+  await rows(trx, 'select id from partners where id = :partnerId for no key update', { partnerId })
 }
 
 async function findBot(db: Db, botId: string): Promise<BotRow | undefined> {
@@ -161,8 +166,17 @@ async function lockOwnBot(trx: Db, botId: string, partyId: string): Promise<BotR
 // What the list filters by and searches; a new price or new code changes nothing there.
 const listed = ['name', 'description', 'category', 'riskLevel', 'strategyType', 'supportedAssets'] as const
 
-/** Changes what the creator wrote, in every state. Throws NOT_FOUND. */
-export async function updateBot(trx: Db, botId: string, partyId: string, facts: Partial<BotFacts>): Promise<BotRow> {
+/**
+ * Changes what the creator wrote, in every state. For new code the partner is locked, so that the bytes of its bots can be counted behind
+ * it in the same transaction. Throws NOT_FOUND.
+ */
+export async function updateBot(
+  trx: Db,
+  botId: string,
+  { partnerId, partyId }: Party,
+  facts: Partial<BotFacts>
+): Promise<BotRow> {
+  if (facts.code !== undefined) await lockCreator(trx, partnerId)
   const bot = await lockOwnBot(trx, botId, partyId)
   const columns = toColumns(facts)
   if (Object.keys(columns).length === 0) return bot

@@ -4,9 +4,10 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.ts'
 import { createKey } from '../../api/keys.ts'
-import { createCreatorBot, publishBot, retireBot } from '../../api/marketplace/creator.ts'
+import { createCreatorBot, publishBot, retireBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
+import { updateBot } from '../../db/marketplace/listings.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { holdParty } from '../../db/partners/party.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
@@ -137,6 +138,22 @@ races('hold a creator to the bound of its bots', async () => {
   const calls = Promise.all([1, 2].map(() => partner.call(createCreatorBot, { body: draft })))
   await untilLockWaits(db, { count: 2, work: calls }).finally(() => holding.commit())
   assert.equal((await calls).map(({ body }) => body.error).sort(), ['LIMIT_REACHED', undefined])
+})
+
+races('hold a creator to the bound of the bytes of its code, when that is changed', async () => {
+  const partner = await harness.makePartner()
+  const drafts = [await makeDraft(partner), await makeDraft(partner)]
+  const bound = bounds.creatorBots as { bytes: number }
+  const { bytes } = bound
+  bound.bytes = 10_000
+  const { partnerId } = partner
+  const facts = { code: 'x'.repeat(6000) }
+  const first = await db.transaction()
+  await updateBot(first, drafts[0] as string, { partnerId, partyId: partnerId }, facts)
+  const second = partner.call(updateCreatorBot, { ...of(drafts[1] as string), body: facts })
+  await untilLockWaits(db, { work: second }).finally(() => first.commit())
+  assert.is((await second).body.error, 'LIMIT_REACHED')
+  bound.bytes = bytes
 })
 
 races('hold a creator to the bound of its undecided payouts', async () => {
