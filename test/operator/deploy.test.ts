@@ -5,6 +5,7 @@
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseEnv, promisify } from 'node:util'
@@ -62,10 +63,20 @@ const heap = suite('processes of the service')
 heap('have the same heap however they are started', async () => {
   const { scripts } = JSON.parse(await readFile('package.json', 'utf8')) as { scripts: Record<string, string> }
   const units = ['api.service', 'worker@.service'].map(name => `.deploy/systemd/trading-operator-${name}`)
-  const texts = await Promise.all(['Makefile', '.deploy/Dockerfile', ...units].map(path => readFile(path, 'utf8')))
+  const files = ['Makefile', '.deploy/Dockerfile', '.deploy/compose.yaml', ...units]
+  const texts = await Promise.all(files.map(path => readFile(path, 'utf8')))
   // The Makefile has both processes.
   const found = [scripts.worker as string, ...texts].map(text => text.match(/--max-[\w-]+=\d+/g))
-  assert.equal(found, [heapFlags, [...heapFlags, ...heapFlags], heapFlags, heapFlags, heapFlags])
+  assert.equal(found, [heapFlags, [...heapFlags, ...heapFlags], heapFlags, heapFlags, heapFlags, heapFlags])
+})
+
+const containers = suite('.deploy/compose.yaml')
+
+containers('has each worker run the broker of test keys where the others reach it', async () => {
+  const compose = await readFile('.deploy/compose.yaml', 'utf8')
+  const [, host] = /TEST_BROKER_HOST=(\S.*) exec node /.exec(compose) ?? []
+  const { stdout } = await run('sh', ['-c', `echo ${host?.replaceAll('$$', '$')}`])
+  assert.ok(isIP(stdout.trim()), stdout)
 })
 
 const settings = suite('.env.example')
@@ -172,4 +183,4 @@ else
   })
 
 backup.after(closeAll)
-for (const tests of [watching, heap, settings, backup]) tests.run()
+for (const tests of [watching, heap, containers, settings, backup]) tests.run()
