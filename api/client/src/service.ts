@@ -4909,7 +4909,7 @@ export interface components {
             potentialPayout: number | null;
             /** @description Of a copy: whether its stake was raised to the broker's minimum; null for other orders. */
             raisedToMinimum: boolean | null;
-            /** @description Whether the same clientOrderId may try again; order.opened may follow then. */
+            /** @description Whether the same clientOrderId may try again; order.opened may follow then. false for a copy, which has none. */
             retryable: boolean;
             /** @description What was requested, in USD. */
             stake: number;
