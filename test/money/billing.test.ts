@@ -291,6 +291,18 @@ checking('goes on with the others when one partner fails, and reports it', async
     .update({ period_end: later(100), billing_anchor: later(100) })
 })
 
+checking('reports what it did before something broke that all need', async () => {
+  await check()
+  await newPartner({ balance: '500' })
+  const done: object[] = []
+  const context = { prices, feePct: '20', done: (counts: object) => void done.push(counts) }
+  await db.raw('alter table marketplace_subscriptions rename to subscriptions_away')
+  const failure = await checkBilling(db, context).catch((error: unknown) => error)
+  await db.raw('alter table subscriptions_away rename to marketplace_subscriptions')
+  assert.match(String(failure), 'marketplace_subscriptions')
+  assert.equal(done, [{ charged: 1, activated: 0, deactivated: 0, renewed: 0 }])
+})
+
 checking('is broken off after a hundred failures, with what was done before in order', async () => {
   await check()
   const first = await newPartner({ balance: '500' })

@@ -1,12 +1,12 @@
 // What operators do with the archive: look, export a month, drop months that are exported. Dropped orders leave their names.
 import { randomUUID } from 'node:crypto'
-import { mkdtemp, readFile, rm, stat } from 'node:fs/promises'
+import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
-import { writeExport } from '../../cli/orders/archive-files.ts'
+import { verifyExport, writeExport } from '../../cli/orders/archive-files.ts'
 import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { dropMonth, ExportSum, exportMonth, readUnmoved } from '../../db/orders/archive-months.ts'
 import { rows } from '../../db/postgres/connection.ts'
@@ -134,6 +134,27 @@ archive('leaves no file of an export that could not be finished', async () => {
   )
   for (const file of Object.values(files)) assert.is(await stat(file).catch(() => undefined), undefined)
   assert.ok((await stat(taken)).size > 0)
+})
+
+archive('takes no file for an export that is not as it was written, or lacks one of the orders', async () => {
+  const lines = await linesOf(join(directory, 'one.jsonl'))
+  async function* whole() {
+    yield lines
+  }
+  const files = (['csv', 'jsonl'] as const).map(format => ({ format, file: join(directory, `kept.${format}`) }))
+  const written = await writeExport(whole(), files)
+  await verifyExport(written)
+  for (const { file } of files) {
+    const text = await readFile(file, 'utf8')
+    await writeFile(file, text.replace('R_100', 'R_500'))
+    await rejects(verifyExport(written), `${file} is not as it was written; nothing was dropped.`)
+    await writeFile(file, text)
+  }
+  await rejects(verifyExport({ ...written, orders: 4 }), 'does not hold the orders of the month; nothing was dropped.')
+  await rejects(
+    verifyExport({ ...written, checksum: '' }),
+    'does not hold the orders of the month; nothing was dropped.'
+  )
 })
 
 archive('drops months that are exported and verified, and nothing without consent', async () => {

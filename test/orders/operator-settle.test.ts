@@ -273,6 +273,14 @@ findings('lists, resolves and reopens them, requires confirmation, and is audite
     ['findings.reopen', actor],
     ['findings.resolve', actor]
   ])
+  // Another operator decides between the question and the step.
+  const other = await db.transaction()
+  await decideBreak(other, { findingId, resolution: 'by another' })
+  const second = refusal(...decide('resolve', '--yes'))
+  await untilLockWaits(db)
+  await other.commit()
+  assert.match(await second, /was decided meanwhile/)
+  assert.is((await audited(String(findingId))).length, 2)
   assert.match(await refusal('findings', 'resolve', '999999', '--reason', 'because', '--yes'), /There is no finding/)
 })
 

@@ -220,6 +220,16 @@ apart('follows its partner in plan, limits and standing, and is nowhere among pa
   }
 })
 
+apart('is made with the limits and the standing that its partner has by then', async () => {
+  const partner = await harness.makePartner()
+  await setLimits(db, partner.partnerId, { perKeyPerMinute: 17, perTraderPerMinute: 7 })
+  await suspendPartner(db, partner.partnerId, 'for a test')
+  const side = await testSideOf(partner)
+  assert.is((await side.call(getMe)).body.error, 'PARTNER_SUSPENDED')
+  await db.transaction(trx => resumePartner(trx, partner.partnerId))
+  assert.equal((await side.call(getUsage)).body.rateLimit, { perKeyPerMinute: 17, perTraderPerMinute: 7 })
+})
+
 apart('pays nothing: it is not billed, and shows what its partner lacks', async () => {
   const partner = await harness.makePartner({ plan: 'LAUNCH' })
   const side = await testSideOf(partner)

@@ -34,6 +34,7 @@ import { hashPassword } from '../../db/platform/passwords.ts'
 import { unsealToken } from '../../db/traders/accounts.ts'
 import { insertReset } from '../../db/traders/credentials.ts'
 import { personalData, withoutTraders } from '../../db/traders/personal-data.ts'
+import { saveRenewed } from '../../db/traders/token-renewal.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
 import { countLockWaits, untilLockWaits } from '../support/lock-waits.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
@@ -271,8 +272,11 @@ erasing('refuses while a subscription runs, to a bot of the trader or of its own
     ...{ id, bot_id: bot, partner_id: partner.partnerId, party_id: fan.traderId },
     ...{ price: '5.00', current_period_end: new Date(Date.now() + 86_400_000) }
   })
-  assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 1 subscriptions to its bots run/)
-  assert.match((await erase(fan.traderId)).stderr, /^CONFLICT: .* 1 subscriptions of its own run/)
+  for (const status of ['ACTIVE', 'PAST_DUE']) {
+    await db('marketplace_subscriptions').where({ id }).update({ status })
+    assert.match((await erase(anna.traderId)).stderr, /^CONFLICT: .* 1 subscriptions to its bots run/)
+    assert.match((await erase(fan.traderId)).stderr, /^CONFLICT: .* 1 subscriptions of its own run/)
+  }
   await db('marketplace_subscriptions').where({ id }).update({ status: 'CANCELED', canceled_at: new Date() })
   for (const { traderId } of [fan, anna]) assert.is((await erase(traderId)).exitCode, 0)
 })
@@ -312,6 +316,9 @@ erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps ord
   const [account] = await db('broker_accounts').where({ trader_id: anna.traderId })
   const { id, token_key_id: keyId, token_sealed: sealed, account_id: accountId } = account
   assert.equal([accountId, unsealToken(vault, id, { keyId, sealed })], [anna.accountId, ''])
+  // A worker had taken the renewal of the token that was there.
+  const taken = { appId: '1', accounts: [{ id, accountId, version: 1 }], refreshToken: 'old', wasInterrupted: false }
+  assert.is(await saveRenewed(db, vault, taken, { token: 'renewed', refreshToken: 'new', expiresInSeconds: 60 }), 0)
   const [entry] = await db('audit_log').where({ target: anna.traderId, action: 'traders.erase' })
   assert.is(entry.details.reason, 'request of a person')
   assert.is(entry.details.tables.orders, 3)

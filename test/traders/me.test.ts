@@ -41,6 +41,17 @@ me('refuses a revoked key at once', async () => {
   assert.is(response.body.error, 'KEY_REVOKED')
 })
 
+me('names the first of several refusals: the key, the suspension, the plan', async () => {
+  const partner = await harness.makePartner()
+  const refusal = async () => (await partner.call(getMe)).body.error
+  await db('partners').where({ id: partner.partnerId }).update({ plan_active: false })
+  assert.is(await refusal(), 'SUBSCRIPTION_INACTIVE')
+  await suspendPartner(db, partner.partnerId, 'unpaid invoice')
+  assert.is(await refusal(), 'PARTNER_SUSPENDED')
+  await revokeKey(db, partner.keyId)
+  assert.is(await refusal(), 'KEY_REVOKED')
+})
+
 me('refuses a suspended partner, and serves it again when resumed', async () => {
   const partner = await harness.makePartner()
   await suspendPartner(db, partner.partnerId, 'unpaid invoice')
@@ -89,6 +100,14 @@ limits('count each key, show what is left in every response, and refuse with Ret
   assert.is(refused.body.error, 'RATE_LIMITED')
   assert.ok(Number(refused.headers.get('retry-after')) >= 1)
   assert.is((await (await strict.makePartner({ plan: 'LAUNCH' })).call(getMe)).status, 200)
+})
+
+limits('count a call that lacks its scope, and come before it', async () => {
+  const partner = await strict.makePartner({ plan: 'LAUNCH', scopes: ['copy:read'] })
+  const refusals = []
+  for (let i = 0; i < 4; i++)
+    refusals.push((await partner.call(listAccounts, { query: { traderExternalId: 'one' } })).status)
+  assert.equal(refusals, [403, 403, 403, 429])
 })
 
 limits('count each trader that is named', async () => {
