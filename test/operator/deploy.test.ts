@@ -4,7 +4,7 @@
 // the settings can be read, and a dump that the backup wrote restores to the same books.
 import { execFile } from 'node:child_process'
 import { existsSync } from 'node:fs'
-import { chmod, mkdtemp, readdir, readFile, rm } from 'node:fs/promises'
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from 'node:fs/promises'
 import { isIP } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -77,6 +77,29 @@ containers('has each worker run the broker of test keys where the others reach i
   const [, host] = /TEST_BROKER_HOST=(\S.*) exec node /.exec(compose) ?? []
   const { stdout } = await run('sh', ['-c', `echo ${host?.replaceAll('$$', '$')}`])
   assert.ok(isIP(stdout.trim()), stdout)
+})
+
+const installing = suite('.ci/install')
+
+installing('installs what development needs, whatever NODE_ENV is in the shell', async () => {
+  const dir = await mkdtemp(join(tmpdir(), 'install-'))
+  onClose(() => rm(dir, { recursive: true, force: true }))
+  for (const path of ['.ci/install', '.node-version.cjs']) await cp(path, join(dir, path))
+  const tool = { name: 'tool', version: '1.0.0' }
+  const project = { name: 'project', version: '1.0.0', devDependencies: { tool: 'file:tool' } }
+  const lock = {
+    ...{ name: 'project', version: '1.0.0', lockfileVersion: 3 },
+    packages: {
+      '': project,
+      tool: { ...tool, dev: true },
+      'node_modules/tool': { resolved: 'tool', link: true, dev: true }
+    }
+  }
+  await mkdir(join(dir, 'tool'))
+  const files = { 'package.json': project, 'package-lock.json': lock, 'tool/package.json': tool }
+  for (const [path, content] of Object.entries(files)) await writeFile(join(dir, path), JSON.stringify(content))
+  await run(join(dir, '.ci/install'), { env: { ...process.env, NODE_ENV: 'production', npm_config_omit: 'dev' } })
+  assert.ok(existsSync(join(dir, 'node_modules/tool/package.json')))
 })
 
 const settings = suite('.env.example')
@@ -183,4 +206,4 @@ else
   })
 
 backup.after(closeAll)
-for (const tests of [watching, heap, containers, settings, backup]) tests.run()
+for (const tests of [watching, heap, containers, installing, settings, backup]) tests.run()
