@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 import pg from 'pg'
 import { stopOrphan } from './embedded/cluster.ts'
 import { holderOf } from './embedded/lock.ts'
-import { filesIn, type KeeperOptions, type ServerFacts } from './embedded/standing.ts'
+import { filesIn, type KeeperOptions, OWN_OPTIONS, type ServerFacts } from './embedded/standing.ts'
 
 const START_TIMEOUT_MS = 60_000
 const STOP_TIMEOUT_MS = 45_000
@@ -180,7 +180,11 @@ async function readServerFacts(dataDir: string): Promise<ServerFacts | undefined
 }
 
 async function accepts(url: string): Promise<boolean> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: RESPONSE_TIMEOUT_MS })
+  const client = new pg.Client({
+    connectionString: url,
+    options: OWN_OPTIONS,
+    connectionTimeoutMillis: RESPONSE_TIMEOUT_MS
+  })
   client.on('error', () => {})
   try {
     await client.connect()

@@ -9,7 +9,7 @@ import { promisify } from 'node:util'
 import pg from 'pg'
 import { commandOf } from './lock.ts'
 import { canEnter, chooseUser, findPrograms, makeClusterDir, serverEnv, settleClusterDir, type User } from './place.ts'
-import { filesIn } from './standing.ts'
+import { filesIn, OWN_OPTIONS } from './standing.ts'
 
 const PASSWORD_FILE = 'operator.password'
 const INIT_TIMEOUT_MS = 60_000
@@ -74,7 +74,8 @@ export async function startServer(
     const tried = port ?? (await listenBriefly(0))
     const child = await spawnServer(cluster, { port: tried, settings, logPath })
     if (await becomesReady(child, cluster.dir)) {
-      const url = `postgres://operator:${cluster.password}@127.0.0.1:${tried}/operator`
+      // It has no TLS, whatever PGSSLMODE is in the shell for other servers.
+      const url = `postgres://operator:${cluster.password}@127.0.0.1:${tried}/operator?sslmode=disable`
       await ensureDatabase(url).catch(async error => {
         await stopServer(child)
         throw error
@@ -203,7 +204,11 @@ async function becomesReady(child: ChildProcess, dir: string): Promise<boolean> 
 async function ensureDatabase(url: string): Promise<void> {
   const maintenance = new URL(url)
   maintenance.pathname = '/postgres'
-  const client = new pg.Client({ connectionString: maintenance.href, connectionTimeoutMillis: READY_TIMEOUT_MS })
+  const client = new pg.Client({
+    connectionString: maintenance.href,
+    options: OWN_OPTIONS,
+    connectionTimeoutMillis: READY_TIMEOUT_MS
+  })
   await client.connect()
   try {
     const { rowCount } = await client.query(`select 1 from pg_database where datname = 'operator'`)

@@ -16,6 +16,9 @@ export interface ServerFacts {
   token: string
 }
 
+/** For the `options` of a connection, which would otherwise be PGOPTIONS, for other servers, of the shell. */
+export const OWN_OPTIONS = '-c client_min_messages=warning'
+
 /** The files of a data directory that belong to the embedded PostgreSQL. */
 export function filesIn(dataDir: string) {
   return {

@@ -73,6 +73,19 @@ starting('is gone after stop, and comes back at the same address with its data',
   await again.stop()
 })
 
+starting('needs none of what the shell has set for other servers', async () => {
+  const set = { PGSSLMODE: 'require', PGOPTIONS: '-c of.another=server -c unknown=1' }
+  Object.assign(process.env, set)
+  try {
+    const embedded = await startEmbedded({ dataDir })
+    delete process.env.PGOPTIONS
+    assert.is(await query(embedded.url, 'select value from kept'), '42')
+    await embedded.stop()
+  } finally {
+    for (const name of Object.keys(set)) delete process.env[name]
+  }
+})
+
 starting('takes another port when its last one is taken', async () => {
   const thief = createServer().listen(0, '127.0.0.1')
   await once(thief, 'listening')
