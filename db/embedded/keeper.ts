@@ -7,6 +7,8 @@ import { once } from 'node:events'
 import { readFile, rename, rm, stat, truncate, writeFile } from 'node:fs/promises'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { backOff } from '../platform/back-off.ts'
 import {
   type EmbeddedCluster,
   type EmbeddedServer,
@@ -22,16 +24,19 @@ const FIRST_HOLDER_MS = 15_000
 const GREETING_MS = 2_000
 const LOG_LIMIT_BYTES = 50 * 1024 * 1024
 const LOG_CHECK_MS = 60_000
-const RESTARTS = 5
-const RESTART_WINDOW_MS = 60_000
+// Between attempts to start a server that ended: at once, and ever later where that fails or it ends again and again.
+const RESTARTS = { firstMs: 500, mostMs: 10_000 }
+const STEADY_MS = 60_000
 
 const options = JSON.parse(process.argv[2] ?? '') as KeeperOptions
 const files = filesIn(options.dataDir)
 const holders = new Set<Socket>()
-const restarts: number[] = []
 let cluster: EmbeddedCluster
 let server: EmbeddedServer
+let reviving: Promise<boolean> | undefined
+let restarts = 0
 let leaving = false
+const left = new AbortController()
 let unlock: () => Promise<void> = async () => {}
 
 process.title = `postgres keeper ${options.dataDir}`
@@ -70,22 +75,40 @@ function say(what: { note?: string; settled?: true; error?: string }): void {
 
 async function serve(port: number | undefined): Promise<void> {
   server = await startServer(cluster, { port, settings: options.settings, logPath: files.log })
-  server.process.once('exit', () => void revive())
+  const startedAt = performance.now()
+  server.process.once('exit', () => {
+    if (leaving) return
+    if (performance.now() - startedAt > STEADY_MS) restarts = 0
+    reviving = revive()
+    void reviving.then(revived => {
+      if (!revived) void leave()
+    })
+  })
 }
 
-/** Starts the server again, on the same port, when it ended without a stop request. */
-async function revive(): Promise<void> {
-  if (leaving) return
-  const now = Date.now()
-  restarts.push(now)
-  const often = restarts.filter(at => now - at < RESTART_WINDOW_MS).length > RESTARTS
-  try {
-    if (often) return await leave()
-    await stat(join(cluster.dir, 'PG_VERSION'))
-    await serve(server.port)
-    await writeServerFacts()
-  } catch {
-    await leave() // The data are gone, or the server does not start; see postgres.log.
+/**
+ * Starts the server again, on the same port, when it ended without a stop request. That is tried until it succeeds: holders have no other
+ * way back to their data once, for example, the disk has room again. False where the data are gone.
+ */
+async function revive(): Promise<boolean> {
+  for (const { port } = server; ; ) {
+    if (restarts > 0) await sleep(backOff(restarts - 1, RESTARTS), undefined, { signal: left.signal }).catch(() => {})
+    restarts++
+    if (leaving) return true
+    if (!(await stat(join(cluster.dir, 'PG_VERSION')).catch(() => undefined))) return false
+    try {
+      await serve(port)
+    } catch {
+      continue // See postgres.log.
+    }
+    // A full disk does not take even that, and whoever is to read it has the same facts.
+    return (
+      server.port === port ||
+      (await writeServerFacts().then(
+        () => true,
+        () => false
+      ))
+    )
   }
 }
 
@@ -124,8 +147,11 @@ function leaveIfAlone(): void {
 async function leave(): Promise<void> {
   if (leaving) return
   leaving = true
+  left.abort()
   door.close()
   await rm(files.facts, { force: true })
+  // A start that is under way ends first: its server would be left without a keeper.
+  await reviving
   if (server) await stopServer(server.process)
   await unlock()
   process.exit(0)

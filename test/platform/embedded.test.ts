@@ -170,6 +170,22 @@ surviving('comes back at the same address when the server was killed', async () 
   await embedded.stop()
 })
 
+surviving('comes back at the same address once it can start again, however long it could not', async () => {
+  const embedded = await startEmbedded({ dataDir })
+  const settings = join(dataDir, 'postgres', 'postgresql.auto.conf')
+  const before = await readFile(settings)
+  await writeFile(settings, 'none = of PostgreSQL')
+  const refusals = async () =>
+    (await readFile(join(dataDir, 'postgres.log'), 'utf8')).match(/FATAL: .*postgresql\.auto\.conf/g)?.length ?? 0
+  process.kill(await serverPid(dataDir), 'SIGKILL')
+  // One start has eight attempts.
+  await until('it to be started again', async () => (await refusals()) > 8, 60_000)
+  await writeFile(settings, before)
+  const value = () => query(embedded.url, 'select value from kept').catch(() => '')
+  await until('a response', async () => (await value()) === '42', 60_000)
+  await embedded.stop()
+})
+
 surviving(
   'leaves nothing in shared memory where it is one of tests, which is killed and not started again',
   async () => {
