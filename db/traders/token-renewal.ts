@@ -12,6 +12,8 @@ const LEASE_SECONDS = 60
 const RETRY_SECONDS = 30
 /** After its end a token is renewed no more. */
 const GIVE_UP_HOURS = 24
+/** The shortest life that the broker's documents name. They promise no `expires_in`: a token without one ends all the same. */
+const UNSTATED_LIFE_SECONDS = 3_600
 
 // Ten minutes before the end, or after two thirds of a shorter life.
 const renewAt = (expires: string) =>
@@ -36,7 +38,7 @@ export async function storeRenewal(
     `update broker_accounts
         set renewal_version = token_version, refresh_key_id = :keyId, refresh_sealed = :sealed, refresh_digest = :digest,
             token_expires_at = :expiresAt::timestamptz, renewing_until = null,
-            -- Without a time of its end a token is renewed at once, which gives one.
+            -- Without a time of its end a token is renewed at once: the broker's response may state one.
             renew_at = case when :expiresAt::timestamptz is null then now()
                             when :digest::text is null then :expiresAt::timestamptz
                             else ${renewAt(':expiresAt::timestamptz')} end
@@ -158,7 +160,7 @@ export interface Renewed {
   token: string
   /** null: the old one stays good. */
   refreshToken: string | null
-  /** null: unknown; the token is renewed no more. */
+  /** null: unknown; the token is renewed again as one of the shortest life. */
   expiresInSeconds: number | null
 }
 
@@ -185,7 +187,7 @@ export async function saveRenewed(
                 proven_version = case when proven_version = token_version then token_version + 1 end, ${KEEP_PROVEN},
                 renewal_version = token_version + 1, refresh_key_id = :refreshKeyId, refresh_sealed = :refreshSealed,
                 refresh_digest = :digest, token_expires_at = now() + make_interval(secs => :seconds::float8),
-                renew_at = ${renewAt('(now() + make_interval(secs => :seconds::float8))')}, renewing_until = null,
+                renew_at = ${renewAt(`(now() + make_interval(secs => coalesce(:seconds::float8, ${UNSTATED_LIFE_SECONDS})))`)}, renewing_until = null,
                 status = case when rejected_reason = 'TOKEN_EXPIRED' then 'CONNECTED' else status end,
                 rejected_reason = nullif(rejected_reason, 'TOKEN_EXPIRED')
           where id = :id and token_version = :version

@@ -143,6 +143,23 @@ renewal('without an end is renewed at once, which gives it one', async () => {
   assert.is((await rowOf(accountId)).token_version, 2)
 })
 
+renewal('is renewed again and again where the broker states no life of those that it issues', async () => {
+  const accountId = newAccountId()
+  simulator.oauth.statesLife = false
+  await exchange([accountId], { seconds: 3 })
+  await until('the renewal', async () => (await rowOf(accountId)).token_version === 2)
+  const [row] = await rows<{ within: boolean; ends: Date | null }>(
+    db,
+    `select renew_at between now() + interval '30 minutes' and now() + interval '55 minutes' as within, token_expires_at as ends
+       from broker_accounts where account_id = :accountId`,
+    { accountId }
+  )
+  assert.equal(row, { within: true, ends: null })
+  await rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
+  await until('the next renewal', async () => (await rowOf(accountId)).token_version === 3)
+  simulator.oauth.statesLife = true
+})
+
 renewal('rejects its account at its end where the broker renews it no more, or nothing renews it', async () => {
   const refused = newAccountId()
   simulator.oauth.revoke(`simrefresh-${refused}`)

@@ -8,8 +8,10 @@ const MAX_BODY_BYTES = 65_536
 const MAX_USED = 100_000
 
 export class OAuth {
-  /** Lifetime of the tokens it issues; null: not stated, and they do not expire. */
+  /** Lifetime of the tokens it issues; null: they do not expire. */
   tokenSeconds: number | null = 3_600
+  /** Whether its responses state that lifetime, which no document of the broker promises. */
+  statesLife = true
   /** While set, every request gets this status. */
   failing: number | null = null
   /** Number of exchanges requested. */
@@ -57,7 +59,7 @@ export class OAuth {
       access_token: this.tokenSeconds === null ? `sim-${loginid}-r${n}` : `sim-${loginid}-x${ends}-r${n}`,
       refresh_token: `simrefresh-${loginid}-${n}`,
       token_type: 'bearer',
-      ...(this.tokenSeconds === null ? {} : { expires_in: this.tokenSeconds })
+      ...(this.tokenSeconds === null || !this.statesLife ? {} : { expires_in: this.tokenSeconds })
     })
   }
 }
