@@ -84,8 +84,10 @@ interface HandSettlement {
   closedAt: Date
 }
 
-// The most that a multiplier contract can plausibly have paid, in terms of its price: the asset's price moved tenfold.
+// The most that a contract can plausibly have paid, in terms of its price: of a multiplier, the asset's price moved tenfold; of an option
+// whose payout is unknown, no barrier pays more.
 const MOST_PRICE_MOVE = 10
+const MOST_TIMES_PRICE = 1000
 
 /**
  * Checks that an order may be settled by hand: it is OPEN, the service cannot do it by itself, and amount and time are
@@ -117,18 +119,18 @@ export async function checkHandSettlement(
   if (closedAt.getTime() < Math.floor(opened.getTime() / 1000) * 1000)
     throw new ApiError('CONFLICT', `closed-at is before the purchase at ${opened.toISOString()}.`)
   const most = mostPaid(order)
-  if (most !== null && new Big(soldFor).gt(most))
-    throw new ApiError('CONFLICT', `The contract can have paid ${most.toFixed()} at most.`)
+  if (new Big(soldFor).gt(most)) throw new ApiError('CONFLICT', `The contract can have paid ${most.toFixed()} at most.`)
 }
 
-function mostPaid({ kind, payout, buy_price, multiplier }: OrderRow): Big | null {
-  if (kind === 'BINARY') return payout !== null && new Big(payout).gt(0) ? new Big(payout) : null
+function mostPaid({ kind, payout, buy_price, multiplier }: OrderRow): Big {
+  if (kind === 'BINARY')
+    return Number(payout) > 0 ? new Big(payout as string) : new Big(buy_price as string).times(MOST_TIMES_PRICE)
   return new Big(buy_price as string).times(2 + MOST_PRICE_MOVE * Number(multiplier ?? 0))
 }
 
-/** Whether a contract that paid this much was sold: one that runs to its end pays its payout or nothing. */
+/** Whether a contract that paid this much was sold: one that runs to its end pays its payout, which may be unknown, or nothing. */
 function isSale({ kind, payout }: OrderRow, soldFor: string): boolean {
-  return kind === 'BINARY' && payout !== null && ![0, Number(payout)].includes(Number(soldFor))
+  return kind === 'BINARY' && Number(payout) > 0 && ![0, Number(payout)].includes(Number(soldFor))
 }
 
 /** Closes an open order with what the operator knows of its end. Throws CONFLICT when it was settled meanwhile. */

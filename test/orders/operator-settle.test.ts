@@ -117,6 +117,13 @@ settling('refuses what cannot be true, and an order that the service can settle 
   assert.is((await document(...settle(running.order.id, '0', '--yes'))).pnl, -10)
 })
 
+settling('takes no contract for sold early whose payout is unknown, and bounds what it can have paid', async () => {
+  const { order } = await makeStuck({ payout: '0' })
+  assert.match(await refusal(...settle(order.id, '19530', '--yes')), /10000 at most/)
+  assert.is((await document(...settle(order.id, '19.53', '--yes'))).pnl, 9.53)
+  assert.is((await db('orders').where({ id: order.id }).first()).closed_early, false)
+})
+
 settling('refuses a name that several orders go by, and names them', async () => {
   const [one, two] = [await makeStuck(), await makeStuck()]
   const shared = `shared-${randomUUID()}`
