@@ -5,6 +5,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listOpenPositions } from '../../api/orders/positions.ts'
 import { listBreaks } from '../../db/orders/reconciliation.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { openRelay } from '../broker/broker-relay.ts'
@@ -69,6 +70,21 @@ receipts('shows another payout than its code: the open order shows the one of it
     return now.potentialPayout > 0 && now
   })
   assert.equal([entry.status, entry.potentialPayout], ['OPEN', Number(contractOf(trader)?.payout)])
+})
+
+receipts('is not filled in by a payout of its contract that cannot be true either', async () => {
+  const trader = await partner.makeTrader()
+  changes = { payout: 3 }
+  simulator.faults.set({ states: [{ set: { payout: 0.5 }, when: 'open', loginid: trader.accountId }] })
+  const order = tickOrder(trader.traderExternalId, { duration: 5, durationUnit: 'm' })
+  const { body } = await partner.call(placeBinaryOrder, { body: order })
+  const row = worker.services.db('orders').where({ id: body.orderId }).first()
+  await until('a state of the contract', async () => (await row.clone()).marked_at !== null)
+  assert.is((await entryOf(trader)).potentialPayout, 0)
+  simulator.faults.set({ states: [] })
+  // A state that is read now shows it.
+  await partner.call(listOpenPositions, { query: { traderExternalId: trader.traderExternalId } })
+  assert.is((await entryOf(trader)).potentialPayout, Number(contractOf(trader)?.payout))
 })
 
 receipts('shows a payout for a multiplier contract, which has none', async () => {

@@ -3,6 +3,7 @@ import { Big } from 'big.js'
 import type { Mark, Settlement } from '../../db/orders/leases.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import type { ContractState } from '../broker/port.ts'
+import { isPossiblePayout } from './plausible.ts'
 
 /**
  * The result of a settled contract whose state is plausible. The profit is what it paid back less what it cost, in exact
@@ -53,9 +54,14 @@ export function markOf(
   }
 }
 
-/** What an option pays if it wins, where the order does not know it: its receipt showed none that can be true. */
-function missingPayout({ kind, payout }: Pick<OrderRow, 'kind' | 'payout'>, state: ContractState): string | null {
-  return kind === 'BINARY' && !(Number(payout) > 0) ? state.payout : null
+/** What an option pays if it wins, where the order does not know it: its receipt showed none that can be true. Nor must its state. */
+function missingPayout(
+  { kind, payout, buy_price }: Pick<OrderRow, 'kind' | 'payout' | 'buy_price'>,
+  state: ContractState
+): string | null {
+  const cost = buy_price ?? state.buyPrice
+  if (kind !== 'BINARY' || Number(payout) > 0 || state.payout === null || cost === null) return null
+  return isPossiblePayout(state.payout, cost) ? state.payout : null
 }
 
 /**

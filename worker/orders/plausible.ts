@@ -12,8 +12,8 @@ export type OwnContract = Pick<
 
 // Brokers round to the cent; accounts in a cryptocurrency have up to eight decimals, where a cent is no rounding.
 const DECIMALS = 2
-/** What an option pays at most for its price: no barrier pays more. */
-export const MOST_TIMES_PRICE = 1000
+// What an option pays at most for its price: no barrier pays more.
+const MOST_TIMES_PRICE = 1000
 // The price of an asset may multiply while a multiplier contract runs, though not by this.
 const MOST_PRICE_MOVE = 10
 const MOST_MULTIPLIER = 10_000
@@ -50,6 +50,11 @@ export function contradictions(own: OwnContract, state: ContractState): string[]
       : ofMultiplier(own, state, { cost, paid, status }))
   )
   return found
+}
+
+/** Whether an option of this price can pay so much if it wins. */
+export function isPossiblePayout(payout: string, price: string): boolean {
+  return new Big(payout).gt(price) && new Big(price).times(MOST_TIMES_PRICE).gte(payout)
 }
 
 /** Whether it is what these amounts leave, to the last digit that both have, or to a cent where they have fewer. */

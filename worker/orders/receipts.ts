@@ -5,7 +5,7 @@ import type { Claimed } from '../../db/orders/claiming.ts'
 import type { Receipt } from '../../db/orders/placing.ts'
 import { isPrintedAs, matches, parseShortcode } from '../broker/dialects/shortcode.ts'
 import type { Bought, Contract } from '../broker/port.ts'
-import { MOST_TIMES_PRICE } from './plausible.ts'
+import { isPossiblePayout } from './plausible.ts'
 import { ceilingOf, digitsOf } from './stake.ts'
 
 /** The receipt for an order's attempt to buy the contract. */
@@ -34,8 +34,7 @@ export function payoutOf(
   contract: Contract
 ): string {
   if (contract.kind === 'MULTIPLIER') return '0'
-  const canBeTrue = (amount: string) =>
-    new Big(amount).gt(buyPrice) && new Big(buyPrice).times(MOST_TIMES_PRICE).gte(amount)
+  const canBeTrue = (amount: string) => isPossiblePayout(amount, buyPrice)
   const shown = new Big(payout).round(digitsOf(contract)).toFixed()
   const printed = parseShortcode(shortcode)?.payout ?? shown
   if (!canBeTrue(printed)) return canBeTrue(shown) ? shown : '0'
