@@ -115,8 +115,8 @@ async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig):
         retryDelay: rule.retry?.delaySeconds ?? 0,
         retryBackoff: rule.retry !== undefined,
         expireInSeconds: rule.retry?.expireSeconds ?? 60,
-        // A job that is the only trace of its work waits as long as dead letters do, however long no worker runs.
-        retentionSeconds: rule.retry ? RETENTION_SECONDS : 86_400,
+        // A job that is the only trace of its work waits as long as dead letters do, however long no worker runs. The clock makes others.
+        retentionSeconds: rule.retry && rule.wake === 'commit' ? RETENTION_SECONDS : 86_400,
         deleteAfterSeconds: 3600,
         notify: false
       }

@@ -39,19 +39,28 @@ housekeeping('deletes the other kinds when one of them fails, and reports that',
   await runHousekeeping(services)
 })
 
-housekeeping('keeps a job that is the only trace of its work while no worker runs for days', async () => {
-  const { queue } = services
-  const orderId = newId('order')
-  await db.transaction(trx => queue.enqueue(trx, 'copy.close', [{ orderId }]))
-  const days = 29
-  await db.raw(
-    `update pgboss.job set created_on = created_on - ?::int * interval '1 day', start_after = start_after - ?::int * interval '1 day',
-            keep_until = keep_until - ?::int * interval '1 day' where name = 'copy.close'`,
-    [days, days, days]
-  )
-  await queue.boss.supervise('copy.close')
-  assert.equal(await db('pgboss.job').where({ name: 'copy.close' }).select('data'), [{ data: { orderId } }])
-})
+housekeeping(
+  'keeps a job that is the only trace of its work while no worker runs for days, and none of the clock',
+  async () => {
+    const { queue } = services
+    const orderId = newId('order')
+    await db.transaction(async trx => {
+      await queue.enqueue(trx, 'copy.close', [{ orderId }])
+      await queue.enqueue(trx, 'billing.check', [{}])
+    })
+    const days = 29
+    const names = ['copy.close', 'billing.check']
+    await db.raw(
+      `update pgboss.job set created_on = created_on - ?::int * interval '1 day', start_after = start_after - ?::int * interval '1 day',
+            keep_until = keep_until - ?::int * interval '1 day' where name = any(?)`,
+      [days, days, days, names]
+    )
+    for (const name of names) await queue.boss.supervise(name)
+    assert.equal(await db('pgboss.job').whereIn('name', names).select('name', 'data'), [
+      { name: 'copy.close', data: { orderId } }
+    ])
+  }
+)
 
 housekeeping.after(closeAll)
 housekeeping.run()
