@@ -322,7 +322,7 @@ async function checkApplications(db: Db): Promise<Finding[]> {
     fail(
       'broker_app_refused',
       `the broker refuses application ${appId} in ${dialect} since ${firstAt.toISOString()} (${partners.join(', ') || 'no partner has it now'})`,
-      'register the application with the broker, or `operator partners set-broker` with the right id; tokens are not at fault'
+      'register the application with the broker, or `operator partners set-broker` with the right id; a token of another application reads the same, but stops its own trader alone'
     )
   )
 }

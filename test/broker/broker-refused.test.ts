@@ -189,19 +189,28 @@ for (const dialect of ['next', 'v3'] as const) {
   )
 }
 
-orders('of one trader whose token belongs to another application keeps no other trader from trading', async () => {
-  const partner = await harness.makePartner()
-  const [first, foreign, second] = [await partner.makeTrader(), await partner.makeTrader(), await partner.makeTrader()]
-  simulator.faults.add({
-    ...{ effect: 'error', call: 'otp', loginid: foreign.accountId },
-    ...{ code: 'Unauthorized', message: 'Invalid application' }
-  })
-  assert.is((await place(partner, first)).status, 200)
-  const refused = await place(partner, foreign)
-  assert.equal([refused.status, refused.body.error], [502, 'BROKER_UPSTREAM'], JSON.stringify(refused.body))
-  const { status, body } = await place(partner, second)
-  assert.is(status, 200, JSON.stringify(body))
-})
+orders(
+  'of one trader whose token belongs to another application stops no other trader, and alarms nobody',
+  async () => {
+    const partner = await harness.makePartner()
+    const [first, foreign, second] = [
+      await partner.makeTrader(),
+      await partner.makeTrader(),
+      await partner.makeTrader()
+    ]
+    simulator.faults.add({
+      ...{ effect: 'error', call: 'otp', loginid: foreign.accountId },
+      ...{ code: 'Unauthorized', message: 'Invalid application' }
+    })
+    assert.is((await place(partner, first)).status, 200)
+    const refused = await place(partner, foreign)
+    assert.equal([refused.status, refused.body.error], [502, 'BROKER_UPSTREAM'], JSON.stringify(refused.body))
+    const noted = await harness.services.db('broker_app_refusals').where({ app_id: appIds.next })
+    assert.equal(noted, [])
+    const { status, body } = await place(partner, second)
+    assert.is(status, 200, JSON.stringify(body))
+  }
+)
 
 refusals.run()
 orders.after(closeAll)

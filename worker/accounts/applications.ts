@@ -17,13 +17,13 @@ const noted = new Map<string, number>()
 
 const keyOf = ({ dialect, appId }: Application) => `${dialect} ${appId}`
 
-/** Logs and stores a refusal of the application, at most every ten seconds; other errors are left alone. */
+/** Logs and stores a refusal of the application, at most every ten seconds; other errors are left alone, also those of one token. */
 export async function noteRefusal(
   { db, log }: Pick<WorkerServices, 'db' | 'log'>,
   application: Application,
   error: unknown
 ): Promise<void> {
-  if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return
+  if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode) || error.ofOneToken) return
   const key = keyOf(application)
   if (performance.now() - (noted.get(key) ?? -NOTE_EVERY_MS) < NOTE_EVERY_MS) return
   if (noted.size >= MAX_REMEMBERED) noted.clear()

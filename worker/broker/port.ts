@@ -214,6 +214,8 @@ export class BrokerError extends Error {
   readonly reason: RejectedReason | null
   /** For a rejection: the version of the token that was refused, where the account's tokens have versions. */
   tokenVersion: number | undefined
+  /** For a refused application: the broker let it in with other tokens lately, so that this token is at fault. */
+  ofOneToken = false
   readonly secondsUntilOpen: number | null
   /** For a closed market: its possible openings by the broker's text, in epoch seconds, the most trusted first. */
   readonly openings: readonly number[]

@@ -129,7 +129,8 @@ export class RefusedApplications {
   note(appId: string, user: string, error: unknown): void {
     if (!(error instanceof BrokerError) || !isAppRefused(error.brokerCode)) return
     const { letInAt, refusedUser } = this.#known.get(appId) ?? { letInAt: -KNOWN_MS, refusedUser: null }
-    const isOfAll = performance.now() - letInAt >= KNOWN_MS && refusedUser !== null && refusedUser !== user
+    error.ofOneToken = performance.now() - letInAt < KNOWN_MS
+    const isOfAll = !error.ofOneToken && refusedUser !== null && refusedUser !== user
     this.#remember(appId, { letInAt, refusedUser: refusedUser ?? user })
     if (this.#refused.size >= MAX_APPLICATIONS) this.#refused.clear()
     this.#refused.set(isOfAll ? appId : `${appId} ${user}`, { error, until: performance.now() + RETRY_MS })
