@@ -7,13 +7,20 @@ import { retryWebhookDelivery } from '../../api/webhooks/deliveries.ts'
 import { getWebhook, rotateWebhookSecret, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { eventIdOf } from '../../db/events/present.ts'
 import { newEventEpoch } from '../../db/events/sequence.ts'
+import { openDatabase } from '../../db/postgres/connection.ts'
 import { dropDays } from '../../db/postgres/day-partitions.ts'
 import { newDeliveryId } from '../../db/webhooks/deliveries.ts'
-import { takeEndpoints } from '../../db/webhooks/leases.ts'
+import { type HeldRow, takeEndpoints } from '../../db/webhooks/leases.ts'
 import { ATTEMPT_DAYS, writeOutcomes } from '../../db/webhooks/outcomes.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
+import type { WorkerServices } from '../../worker/services.ts'
+import { Endpoint } from '../../worker/webhooks/endpoint.ts'
+import type { Sender } from '../../worker/webhooks/sender.ts'
+import { OutcomeWriting } from '../../worker/webhooks/writing.ts'
 import { openClient } from '../events/client.ts'
 import { sequenceAll } from '../events/reading.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { loseCommits } from '../support/lost-commits.ts'
 import { operator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { openReceiver, type Receiver } from './receiver.ts'
@@ -45,6 +52,16 @@ async function behind(): Promise<{
     return db('events').where({ partner_id: partner.partnerId, type: 'account.connected' }).first()
   })
   return { partner, receiver, webhookId, enable: () => status('ENABLED') }
+}
+
+/** Has the attempts of an endpoint be of the day before, as if midnight had come since. */
+async function moveToYesterday(webhookId: string): Promise<void> {
+  await db.raw(
+    `with yesterday as (select max(day) - 1 as day from webhook_attempts where endpoint_id = :webhookId)
+     select make_day_partitions('webhook_attempts', day, day) from yesterday`,
+    { webhookId }
+  )
+  await db.raw('update webhook_attempts set day = day - 1 where endpoint_id = ?', [webhookId])
 }
 
 const faults = suite('faults')
@@ -215,14 +232,44 @@ faults('an outcome is written once although its first acknowledgement is lost', 
   await write(true)
   assert.is((await deliveriesOf(partner, webhookId)).length, 1)
   // As if midnight had come in between.
-  await db.raw(
-    `with yesterday as (select max(day) - 1 as day from webhook_attempts where endpoint_id = :webhookId)
-     select make_day_partitions('webhook_attempts', day, day) from yesterday`,
-    { webhookId }
-  )
-  await db.raw('update webhook_attempts set day = day - 1 where endpoint_id = ?', [webhookId])
+  await moveToYesterday(webhookId)
   await write(true)
   assert.is((await deliveriesOf(partner, webhookId)).length, 1)
+})
+
+faults('an outcome is written once, too, where midnight comes before its worker repeats the write', async () => {
+  const { partner, webhookId } = await behind()
+  await db('webhook_endpoints').where({ id: webhookId }).update({ worker: 'unsure' })
+  const row = await db('webhook_endpoints').where({ id: webhookId }).first()
+  const lossy = openDatabase({
+    url: await loseCommits(harness.env.DATABASE_URL as string, { statement: 'into webhook_attempts' }),
+    pool: 1
+  })
+  // The pause before the repeat ends when the test says so.
+  let repeat: (() => void) | undefined
+  const after = (_ms: number, run: () => void) => {
+    repeat = run
+    return () => {}
+  }
+  const clock = { ...systemClock, after }
+  const services = { ...harness.services, db: lossy, worker: 'unsure', clock } as unknown as WorkerServices
+  const held = { position: Number(row.position), day: Math.floor(Date.now() / 86_400_000), missed: 0 }
+  const endpoint = new Endpoint({ ...row, ...held, failing_ms: null, paused_ms: 0 } as HeldRow, 0)
+  const attempt = {
+    ...{ endpointId: webhookId, partnerId: partner.partnerId, id: newDeliveryId(), eventId: null, position: null },
+    ...{ eventDay: null, type: 'account.connected', subject: null, attempt: 1, status: 'DELIVERED' as const },
+    ...{ httpStatus: 204, ms: 1, error: null, response: '', agoMs: 1, nextMs: null, replay: false }
+  }
+  endpoint.putBack({ pending: [], done: [], attempts: [attempt], ended: [] })
+  const sender = { endpoints: [endpoint], written() {}, drop() {}, wake() {} } as unknown as Sender
+  const written = new OutcomeWriting(services, sender).write()
+  await until('the lost acknowledgement', () => repeat)
+  assert.is((await deliveriesOf(partner, webhookId)).length, 1)
+  await moveToYesterday(webhookId)
+  repeat?.()
+  await written
+  assert.is((await deliveriesOf(partner, webhookId)).length, 1)
+  await lossy.destroy()
 })
 
 faults('an endpoint that is down becomes FAILING, and gets all that waits when it is back', async () => {
