@@ -1,6 +1,6 @@
 // The bots of the marketplace: their facts, their states, who may see and use them.
 //
-// Order of locks in everything about a bot: first the trader who acts, or the partner of a new bot or of new code, then the bot's row, then its purchase,
+// Order of locks in everything about a bot: first the trader who acts, then the partner of a new bot or of new code, then the bot's row, then its purchase,
 // subscription or review, then the accounts of the ledger, last the listing's version. One order prevents deadlocks.
 
 import { ApiError } from '../../schemas/errors/errors.ts'
@@ -51,12 +51,16 @@ function toColumns(facts: Partial<BotFacts>): Record<string, unknown> {
   return columns
 }
 
-/** A new DRAFT. Its partner is locked, so that the partner's bots can be counted behind it in the same transaction. */
+/**
+ * A new DRAFT. Its partner is locked, so that the partner's bots can be counted behind it in the same transaction. Throws UNAUTHENTICATED
+ * for a trader who may no longer act.
+ */
 export async function insertBot(
   trx: Db,
   { partnerId, partyId }: Party,
   facts: BotFacts & { version: string }
 ): Promise<BotRow> {
+  await holdParty(trx, { partnerId, partyId })
   await lockCreator(trx, partnerId)
   const id = newId('bot')
   await trx('marketplace_bots').insert({
@@ -168,7 +172,7 @@ const listed = ['name', 'description', 'category', 'riskLevel', 'strategyType', 
 
 /**
  * Changes what the creator wrote, in every state. For new code the partner is locked, so that the bytes of its bots can be counted behind
- * it in the same transaction. Throws NOT_FOUND.
+ * it in the same transaction. Throws NOT_FOUND, or UNAUTHENTICATED for a trader who may no longer act.
  */
 export async function updateBot(
   trx: Db,
@@ -176,6 +180,7 @@ export async function updateBot(
   { partnerId, partyId }: Party,
   facts: Partial<BotFacts>
 ): Promise<BotRow> {
+  await holdParty(trx, { partnerId, partyId })
   if (facts.code !== undefined) await lockCreator(trx, partnerId)
   const bot = await lockOwnBot(trx, botId, partyId)
   const columns = toColumns(facts)

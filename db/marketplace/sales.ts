@@ -105,7 +105,8 @@ export async function findPurchase(db: Db, partyId: string, botId: string): Prom
 
 /**
  * Buys a bot, once: a party that has it gets its first purchase, and no money moves. Throws NOT_FOUND,
- * CONFLICT (one's own bot, no one-time price, a suspended creator), PRICE_CHANGED or WALLET_INSUFFICIENT.
+ * CONFLICT (one's own bot, no one-time price, a suspended creator), PRICE_CHANGED, WALLET_INSUFFICIENT, or UNAUTHENTICATED for a trader who
+ * may no longer act.
  */
 export async function purchaseBot(
   trx: Db,
@@ -113,6 +114,8 @@ export async function purchaseBot(
   { botId, feePct, expectedUsd }: SaleOf
 ): Promise<PurchaseRow> {
   const { partnerId, partyId } = party
+  // What an erased trader bought nobody could use.
+  await holdParty(trx, party)
   const found = await lockBot(trx, botId)
   const first = await findPurchase(trx, partyId, botId)
   // Also of a bot that was retired since: a buyer whose response was lost is to find the purchase.

@@ -6,7 +6,7 @@ import { createCommunityBot, likeCommunityBot } from '../../api/community/bots.t
 import { createKey } from '../../api/keys.ts'
 import { createCreatorBot, publishBot, retireBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { requestPayout } from '../../api/marketplace/earnings.ts'
-import { subscribeToBot } from '../../api/marketplace/sales.ts'
+import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { updateBot } from '../../db/marketplace/listings.ts'
 import { renewSubscriptions } from '../../db/marketplace/renewals.ts'
 import { holdParty } from '../../db/partners/party.ts'
@@ -36,13 +36,16 @@ const races = suite('changes at the same time')
 races('store nothing for a trader who is being erased', async () => {
   const [creator, partner] = [await harness.makePartner(), await harness.makePartner()]
   await fund(harness, partner, '50')
-  const botId = await makeBot(creator, { monthlyPriceUsd: 5 })
+  const botId = await makeBot(creator, { monthlyPriceUsd: 5, oneTimePriceUsd: 5 })
   const { traderId, as } = await makeActor(partner)
   const draftId = await makeDraft(partner, { monthlyPriceUsd: 5 }, as.headers)
   const { body: shared } = await partner.call(createCommunityBot, { body: { name: 'Shared' } })
   const calls = await db.transaction(async trx => {
     await eraseTrader(trx, vault, traderId)
     return Promise.all([
+      partner.call(purchaseBot, { ...of(botId), ...as }),
+      partner.call(createCreatorBot, { ...as, body: draft }),
+      partner.call(updateCreatorBot, { ...of(draftId), ...as, body: { code: 'of nobody' } }),
       partner.call(subscribeToBot, { ...of(botId), ...as }),
       partner.call(publishBot, { ...of(draftId), ...as }),
       partner.call(likeCommunityBot, { ...of(shared.botId), ...as })
@@ -50,13 +53,15 @@ races('store nothing for a trader who is being erased', async () => {
   })
   assert.equal(
     calls.map(({ status }) => status),
-    [503, 503, 503]
+    [503, 503, 503, 503, 503, 503]
   )
   // One whose session was looked up before.
   const { partnerId } = partner
   const held = holdParty(db, { partnerId, partyId: traderId })
   assert.is(await held.catch((error: ApiError) => error.code), 'UNAUTHENTICATED')
   assert.equal(await db('marketplace_subscriptions').where({ party_id: traderId }), [])
+  assert.equal(await db('marketplace_purchases').where({ party_id: traderId }), [])
+  assert.is((await db('marketplace_bots').where({ party_id: traderId })).length, 1)
   assert.is((await db('marketplace_bots').where({ id: draftId }).first()).status, 'DRAFT')
   assert.is((await db('community_bots').where({ id: shared.botId }).first()).likes, 0)
 })
