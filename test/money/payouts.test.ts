@@ -101,14 +101,18 @@ payouts('release their amount when rejected, also after approval', async () => {
 payouts('are not rejected where another operator approved what was shown as requested', async () => {
   const creator = await newCreator('10')
   const { payoutId } = await request(creator, '10')
+  let decidedAt: Date | null = null
   const confirm = async (question: string) => {
     assert.match(question, /\(REQUESTED\)/)
-    await approve(payoutId)
+    ;({ decidedAt } = await approve(payoutId))
   }
   const opened = { db, actor: 'an operator', confirm } as unknown as Parameters<typeof rejectByCommand>[0]
   assert.is(await codeOf(rejectByCommand(opened, { payoutId, reason: 'a reason' })), 'CONFLICT')
   assert.equal(await balances(creator), ['0.00', '10.00'])
-  assert.is((await paid(payoutId)).status, 'PAID')
+  const { status, decidedAt: still, paidAt } = await paid(payoutId)
+  // Decided when it was approved.
+  assert.equal([status, still], ['PAID', decidedAt])
+  assert.ok(Number(paidAt) > Number(decidedAt))
 })
 
 payouts('never hold more than was earned when many are requested at once', async () => {

@@ -76,6 +76,8 @@ collecting('refuses metadata that is too large, too deep or cannot be stored', a
     JSON.stringify(record()).replace('}', `,"metadata":{"a":${'['.repeat(levels)}${']'.repeat(levels)}}}`)
   for (const [path, body] of [
     ['', record({ metadata: { text: 'x'.repeat(16_384) } })],
+    // Half as many characters, of two bytes each.
+    ['', record({ metadata: { text: 'ä'.repeat(8192) } })],
     ['', record({ metadata: { wide: Array(9_000).fill(0) } })],
     ['', record({ metadata: nested(22) })],
     ['/a', record({ metadata: { a: 'b\u0000' } })],

@@ -168,6 +168,18 @@ broken('bodies are 400, 413 or 415, and each missing field is named', async () =
   }
 })
 
+broken('in another charset than UTF-8 is 415', async () => {
+  const row = operations.find(({ auth, body }) => auth === 'key' && body) as Operation
+  for (const [charset, code] of [
+    ['iso-8859-1', 'UNSUPPORTED_MEDIA_TYPE'],
+    ['UTF-8', 'MALFORMED_JSON'],
+    ['utf8', 'MALFORMED_JSON']
+  ] as const) {
+    const headers = { ...credentials(row), 'content-type': `application/json; charset=${charset}` }
+    assert.is((await send(row, { headers, body: '{"a":' })).body.error, code, charset)
+  }
+})
+
 broken('texts that cannot be kept are 400 and named: U+0000, half a surrogate pair, in any body or query', async () => {
   for (const row of operations.filter(({ auth }) => auth !== 'trader')) {
     const headers = credentials(row)

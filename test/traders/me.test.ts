@@ -3,6 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { getTraderAnalytics } from '../../api/analytics/traders.ts'
+import { listLeaders } from '../../api/copy.ts'
 import { getMe } from '../../api/me.ts'
 import { listAccounts } from '../../api/traders/accounts.ts'
 import { revokeKey } from '../../db/partners/keys.ts'
@@ -100,6 +101,13 @@ limits('count each key, show what is left in every response, and refuse with Ret
   assert.is(refused.body.error, 'RATE_LIMITED')
   assert.ok(Number(refused.headers.get('retry-after')) >= 1)
   assert.is((await (await strict.makePartner({ plan: 'LAUNCH' })).call(getMe)).status, 200)
+})
+
+limits('below the calls that an operation counts as let one of it through', async () => {
+  const partner = await strict.makePartner({ plan: 'LAUNCH' })
+  const first = await partner.call(listLeaders)
+  assert.equal([first.status, /r=(\d+)/.exec(first.headers.get('ratelimit') ?? '')?.[1]], [200, '0'])
+  assert.is((await partner.call(listLeaders)).status, 429)
 })
 
 limits('count a call that lacks its scope, and come before it', async () => {
