@@ -98,7 +98,7 @@ async function logIn(trader: TraderRecord, { db, pepper, config }: ApiServices):
   const session = await insertTraderSession(db, pepper, { partnerId, traderId, ttlHours: config.sessionTtlHours })
   return new Reply(
     { ...presentTrader(trader), sessionToken: session.token, expiresAt: session.expiresAt.toISOString() },
-    { 'Set-Cookie': setCookie(TRADER_COOKIE, session, config), 'Cache-Control': 'no-store' }
+    { 'Set-Cookie': setCookie(TRADER_COOKIE, session, config) }
   )
 }
 
