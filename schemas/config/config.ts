@@ -216,6 +216,8 @@ export interface Config {
   ai: { baseUrl: string; apiKey: string | undefined; model: string | undefined } | undefined
   operatorName: string | undefined
   logLevel: string
+  /** Node accepts any certificate of others: a setting of its own. */
+  acceptsAnyCertificate: boolean
   /** Names in the environment that are no settings, each with the unset setting that it nearly spells. */
   misspelt: { name: string; meant: string }[]
 }
@@ -314,6 +316,7 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
       : undefined,
     operatorName: str('OPERATOR_NAME'),
     logLevel: str('LOG_LEVEL') as string,
+    acceptsAnyCertificate: env.NODE_TLS_REJECT_UNAUTHORIZED === '0',
     misspelt: findMisspelt(env)
   }
 }

@@ -147,6 +147,15 @@ const rules: Rule[] = [
     advice: 'leave it unset but for development'
   },
   {
+    of: 'both',
+    severity: 'warn',
+    find: ({ acceptsAnyCertificate }) =>
+      acceptsAnyCertificate
+        ? "NODE_TLS_REJECT_UNAUTHORIZED is 0: whatever certificate the broker, PostgreSQL or Redis shows is accepted, so traders' tokens may go to anybody"
+        : undefined,
+    advice: 'unset it, and name the file of an authority of your own in NODE_EXTRA_CA_CERTS'
+  },
+  {
     of: 'worker',
     severity: 'warn',
     find: ({ brokerUrl, brokerNext }) => {

@@ -104,6 +104,12 @@ const pairs: Pair[] = [
   { env: { BROKR_URL: 'x', BROKER_URL: 'wss://broker.example.com', HOSTS: 'h', PORTS: '1', REDIS_URI: '' } },
   { env: { BROKER_URL: 'ws://broker.example.com' }, says: /BROKER_URL without TLS/, severity: 'warn', of: 'worker' },
   { env: { BROKER_URL: 'wss://broker.example.com' } },
+  { env: { NODE_TLS_REJECT_UNAUTHORIZED: '1' } },
+  {
+    env: { NODE_TLS_REJECT_UNAUTHORIZED: '0' },
+    says: /NODE_TLS_REJECT_UNAUTHORIZED is 0: whatever certificate/,
+    severity: 'warn'
+  },
   { env: { BROKER_URL: 'ws://localhost:1' } },
   {
     env: {
