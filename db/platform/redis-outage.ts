@@ -24,6 +24,8 @@ export function logOutages(clients: Redis[], { log, meanwhile }: { log: Log; mea
 
 // Between two attempts to write.
 const ATTEMPT_MS = 500
+// As the counters write: a Redis may take commands and refuse scripts, by the rights of its user or a name that was taken away.
+const ATTEMPT = `return redis.call('set', KEYS[1], 1, 'px', 1000)`
 
 export interface TakesWrites {
   /** Whether it took the last write, as far as is known. */
@@ -38,7 +40,7 @@ export const isReplica = (error: unknown): boolean => error instanceof Error && 
 
 /**
  * Knows whether a Redis takes writes. One may accept connections and respond to INFO and PING all the while that it takes none: paused
- * for a failover, out of memory, a replica. `meanwhile` is what happens then.
+ * for a failover, out of memory, a replica, without scripts. `meanwhile` is what happens then.
  */
 export function takesWrites(client: Redis, { log, meanwhile }: { log: Log; meanwhile: string }): TakesWrites {
   let takes = true
@@ -49,7 +51,7 @@ export function takesWrites(client: Redis, { log, meanwhile }: { log: Log; meanw
   async function attempt(): Promise<void> {
     try {
       // A name as those of the limits, which the rights of its user cover.
-      await client.set('svc_rate:attempt', 1, 'PX', 1000)
+      await client.eval(ATTEMPT, 1, 'svc_rate:attempt')
       takes = true
       if (reported) log.info('Redis takes writes again')
       reported = false

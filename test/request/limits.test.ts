@@ -124,6 +124,28 @@ paused('as while it fails over holds up the first requests alone, and counts aga
   await until('counts in Redis again', () => counted('after a pause'))
 })
 
+const scriptless = suite('a Redis whose user may run no scripts')
+
+scriptless('is logged once, and counts again when it may', async () => {
+  if (!redis) return
+  const admin = new Redis(redis.url)
+  onClose(async () => admin.disconnect())
+  const rights = (...rules: string[]) => admin.call('ACL', 'SETUSER', 'limited', ...rules)
+  await rights('on', '>secret', '~*', '&*', '+@all')
+  const warnings: string[] = []
+  const noting = Object.assign(Object.create(log), { warn: (_: object, text: string) => void warnings.push(text) })
+  const limits = await openLimits({ redisUrl: redis.url.replace('//', '//limited:secret@'), log: noting })
+  onClose(() => limits.close())
+  const { counted } = watching(limits, redis.url)
+  await until('counts in Redis', () => counted('with scripts'))
+  await rights('-@scripting')
+  for (let looks = 0; looks < 2; looks++)
+    await until('the line', async () => !(await counted(`without ${looks}`)) && warnings.length > 0)
+  await rights('+@scripting')
+  await until('counts in Redis again', () => counted('with scripts again'))
+  assert.equal(warnings, ['Redis takes no writes'])
+})
+
 const demoted = suite('a Redis that has become a replica')
 
 demoted('is left for the primary that its address leads to by now', async () => {
@@ -148,4 +170,4 @@ demoted('is left for the primary that its address leads to by now', async () => 
 })
 
 demoted.after(closeAll)
-for (const tests of [windows, held, hanging, paused, demoted]) tests.run()
+for (const tests of [windows, held, hanging, paused, scriptless, demoted]) tests.run()
