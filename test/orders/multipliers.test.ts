@@ -49,6 +49,25 @@ placing('refuses a factor the broker does not offer', async () => {
   assert.is(body.error, 'INVALID_CONTRACT')
 })
 
+placing('names the field that the broker refused as its body calls it, and none that it does not have', async () => {
+  const refused = await place({ asset: 'JD10' })
+  assert.is(refused.status, 422)
+  const { message } = refused.body
+  assert.equal(refused.body.details, [{ path: '/body/direction', message }])
+  const loginid = trader.accountId
+  simulator.faults.add({
+    effect: 'error',
+    call: 'buy',
+    code: 'BarrierOutOfRange',
+    details: { field: 'barrier' },
+    loginid,
+    times: 1
+  })
+  const { body } = await place()
+  assert.is(body.error, 'INVALID_CONTRACT')
+  assert.is(body.details, undefined)
+})
+
 placing('returns the open order, and to the same id again the same order', async () => {
   const body = order({ takeProfit: 500, stopLoss: 8 })
   const first = await partner.call(placeMultiplierOrder, { body })

@@ -16,10 +16,12 @@ import { notifiesItself, withRoom } from '../../db/platform/hints.ts'
 import { observeBuy } from '../../db/platform/metrics.ts'
 import { batch } from '../../db/postgres/batch.ts'
 import { ApiError, type ErrorExtras } from '../../schemas/errors/errors.ts'
+import { MultiplierOrderRequest } from '../../schemas/multipliers.ts'
+import { BinaryOrder } from '../../schemas/orders.ts'
 import { rejectToken } from '../accounts/accounts.ts'
 import { ReviewNeeded } from '../accounts/books.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
-import { type Bought, BrokerError, type Contract } from '../broker/port.ts'
+import { type Bought, BrokerError, type Contract, type OrderField } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { type Grouped, groupOrders } from './grouping.ts'
 import { openLate } from './late-receipts.ts'
@@ -140,7 +142,7 @@ export class Responses {
     observeBuy('refused', seconds())
     log.info(facts, 'the broker refused an order')
     const code = error.code === 'NOT_FOUND' ? 'INVALID_CONTRACT' : error.code
-    await this.#saveFailed({ id, attempt, code, message, ...extrasOf(error) }, placeOf(order))
+    await this.#saveFailed({ id, attempt, code, message, ...extrasOf(error, order) }, placeOf(order))
   }
 
   /** No row took the contract: another update was first. */
@@ -172,7 +174,22 @@ export class Responses {
 const placeOf = ({ app_id, copied_from }: Claimed) => ({ app_id, isCopy: copied_from !== null })
 
 /** The fields of the refusal beside its message: when the market opens, or the field it is about. */
-function extrasOf({ code, message, secondsUntilOpen, field }: BrokerError): { extras?: ErrorExtras } {
+function extrasOf(
+  { code, message, secondsUntilOpen, field }: BrokerError,
+  { kind }: Pick<Claimed, 'kind'>
+): { extras?: ErrorExtras } {
   if (code === 'MARKET_CLOSED') return { extras: { secondsUntilOpen } }
-  return field === undefined ? {} : { extras: { details: [{ path: `/body/${field}`, message }] } }
+  const name = field && nameIn(kind, field)
+  return name === undefined ? {} : { extras: { details: [{ path: `/body/${name}`, message }] } }
+}
+
+const ofBinary: ReadonlySet<string> = new Set(Object.keys(BinaryOrder.properties))
+const ofMultiplier: ReadonlySet<string> = new Set(Object.keys(MultiplierOrderRequest.properties))
+
+/** What the request that placed such an order calls the field; undefined where it has none of that kind. */
+function nameIn(kind: Claimed['kind'], field: OrderField): string | undefined {
+  if (kind === 'BINARY') return ofBinary.has(field) ? field : undefined
+  // The contract type of a multiplier is its direction.
+  const name = field === 'contractType' ? 'direction' : field
+  return ofMultiplier.has(name) ? name : undefined
 }
