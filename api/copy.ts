@@ -26,6 +26,7 @@ import {
 } from '../schemas/copy.ts'
 import { ApiError } from '../schemas/errors/errors.ts'
 import type { Operation } from './operation.ts'
+import { unnamedTrader } from './party.ts'
 import { requestFromBroker } from './request/broker-requests.ts'
 
 export const listLeaders: Operation<{ query: LeadersQuery }> = {
@@ -54,7 +55,7 @@ export const listLeaders: Operation<{ query: LeadersQuery }> = {
     return {
       data: leaders.map(leader => ({
         leaderId: leader.leaderId,
-        displayName: leader.displayName ?? `Trader ${leader.leaderId.slice(-4)}`,
+        displayName: leader.displayName ?? unnamedTrader(leader.leaderId),
         scope,
         accountMode: leader.accountMode,
         currency: leader.currency,

@@ -7,3 +7,6 @@ export function partyOf({ partner, trader }: Pick<OperationRequest<object>, 'par
   const { partnerId, testOf } = partner
   return { partnerId, partyId: trader?.traderId ?? partnerId, test: testOf !== null }
 }
+
+/** What a trader without a name of its own is called wherever others see it. */
+export const unnamedTrader = (traderId: string): string => `Trader ${traderId.slice(-4).toUpperCase()}`

@@ -23,13 +23,13 @@ import {
 } from '../../schemas/community.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
 import type { Operation, OperationRequest } from '../operation.ts'
-import { partyOf } from '../party.ts'
+import { partyOf, unnamedTrader } from '../party.ts'
 
 type Acting = Pick<OperationRequest<object>, 'partner' | 'trader'>
 
 /** A party as others see it. A trader without a display name is not shown under the name it signed up with. */
 export function presentAuthor({ partyId, displayName, avatarUrl }: Author, { partner }: Pick<Acting, 'partner'>) {
-  const unnamed = partyId === partner.partnerId ? partner.partnerName : `Trader ${partyId.slice(-4).toUpperCase()}`
+  const unnamed = partyId === partner.partnerId ? partner.partnerName : unnamedTrader(partyId)
   return { displayName: displayName || unnamed, avatarUrl }
 }
 
@@ -82,7 +82,7 @@ export const getLeaderboard: Operation<{ query: LeaderboardQuery }> = {
   path: '/v1/community/leaderboard',
   summary: 'The best traders of 30 days',
   description:
-    'Traders with a public profile, by the sum of profit and loss of their closed orders and collected trades of the last 30 days. Ranked within one mode and currency, REAL before DEMO; at most 100.',
+    'Traders with a public profile, by the sum of profit and loss of their closed orders and collected trades of the last 30 days. A collected trade counts in the mode of its account where the trader has that here, else of the active one, in its own currency, else in that of the account. Ranked within one mode and currency, REAL before DEMO; at most 100.',
   scope: 'community:read',
   query: LeaderboardQuery,
   response: Leaderboard,

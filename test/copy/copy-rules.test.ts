@@ -593,7 +593,7 @@ naming('shows mode and currency, and in the global list no name that is not publ
   const own = await find(partner, 'tenant')
   assert.equal([own.displayName, own.accountMode, own.currency], ['Secret Ada', 'DEMO', 'USD'])
   const unnamed = await find(other, 'global')
-  assert.is(unnamed.displayName, `Trader ${leader.traderId.slice(-4)}`)
+  assert.is(unnamed.displayName, `Trader ${leader.traderId.slice(-4).toUpperCase()}`)
   await db('community_profiles').where({ party_id: leader.traderId }).update({ is_public: true })
   assert.is((await find(other, 'global')).displayName, 'Secret Ada')
 })
