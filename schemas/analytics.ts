@@ -61,6 +61,17 @@ const common = { from, to, timezone, interval, accountMode: analyticsMode } as c
 export const AnalyticsQuery = { type: 'object', properties: { ...common, currency: oneCurrency } } as const
 export type AnalyticsQuery = FromSchema<typeof AnalyticsQuery>
 
+export const ActivityQuery = {
+  type: 'object',
+  properties: {
+    ...common,
+    currency: {
+      ...currency,
+      description: 'Only orders on accounts in this currency. Default: those in all of them, counted together.'
+    }
+  }
+} as const
+
 export const revenueGroups = ['asset', 'contractType', 'kind', 'accountMode'] as const
 export const RevenueQuery = {
   type: 'object',
@@ -134,14 +145,20 @@ const start = {
 } as const
 const rowCurrency = nullable({ ...currency, description: 'Currency of the amounts; null where the account has none.' })
 
-function responseOf<Row extends { readonly properties: object }, More extends object>(row: Row, more: More) {
+const BY_BUCKET = 'The rows, oldest bucket first.'
+
+function responseOf<Row extends { readonly properties: object }, More extends object>(
+  row: Row,
+  more: More,
+  order = BY_BUCKET
+) {
   return {
     type: 'object',
     additionalProperties: false,
     required: [...Object.keys(window), ...Object.keys(more), 'data'],
     properties: {
       ...window,
-      data: { type: 'array', description: 'The rows, oldest bucket first.', items: row },
+      data: { type: 'array', description: order, items: row },
       ...more
     }
   } as const
@@ -203,20 +220,24 @@ const TraderRow = rowOf({
   lastTradeAt: { ...timestamp, description: 'Last close in the window.', examples: ['2026-11-21T21:40:03.000Z'] }
 })
 
-export const Traders = responseOf(TraderRow, { nextCursor })
-export const TraderAnalytics = responseOf(TraderRow, {
-  series: {
-    type: 'array',
-    description: 'The same by bucket and currency; buckets without a close are left out.',
-    items: rowOf({ start, ...ofTrader })
-  }
-})
+export const Traders = responseOf(TraderRow, { nextCursor }, 'A row for each trader, the largest by `sort` first.')
+export const TraderAnalytics = responseOf(
+  TraderRow,
+  {
+    series: {
+      type: 'array',
+      description: 'The same by bucket and currency, oldest bucket first; buckets without a close are left out.',
+      items: rowOf({ start, ...ofTrader })
+    }
+  },
+  'A row for each currency.'
+)
 
 export const Activity = responseOf(
   rowOf({
     start,
     activeTraders: count('Different traders who placed an order.', 87),
-    newTraders: count('Those for whom it was the first ever in this mode and currency.', 5),
+    newTraders: count('Those for whom it was the first ever, of accounts of this `accountMode` and `currency`.', 5),
     returningTraders: count('The others of them.', 82),
     placed: count('Orders accepted, copies among them.', 1210),
     failed: count('Those that FAILED.', 6),

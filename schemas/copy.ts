@@ -44,7 +44,11 @@ export const Leader = {
   ],
   properties: {
     leaderId,
-    displayName: { type: 'string', description: "The leader's name as it is shown.", examples: ['Ada'] },
+    displayName: {
+      type: 'string',
+      description: "The leader's name as it is shown; Trader and four characters where it has none.",
+      examples: ['Ada']
+    },
     scope,
     accountMode: { ...accountMode, description: "Of the leader's active account." },
     currency: { ...nullable(currency), description: "Of the leader's active account; null while it is not known." },
@@ -59,7 +63,8 @@ export const Leader = {
     pnl: { ...money, description: 'Their profit or loss together.', examples: [310.4] },
     maxDrawdownPct: {
       ...percent,
-      description: 'Largest fall of the running profit from its peak, in percent of all stakes of the 30 days.',
+      description:
+        'Largest fall of the running profit from its peak, in percent of all stakes of the 30 days. Of contracts that closed in the same second losses come first.',
       examples: [8.1]
     },
     maxDrawdown: { ...money, description: 'The same fall as an amount.', examples: [42.5] }

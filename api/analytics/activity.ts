@@ -1,7 +1,7 @@
 // GET /v1/analytics/activity and /marketplace: trading activity, order outcomes, and the income from bots.
 import { type ActivityRow, readActivity } from '../../db/analytics/activity.ts'
 import { type MarketplaceRow, readMarketplace } from '../../db/analytics/marketplace.ts'
-import { Activity, AnalyticsQuery, Marketplace, MarketplaceQuery } from '../../schemas/analytics.ts'
+import { Activity, ActivityQuery, type AnalyticsQuery, Marketplace, MarketplaceQuery } from '../../schemas/analytics.ts'
 import { shown } from '../../schemas/fields/money.ts'
 import type { Operation } from '../operation.ts'
 import { presentWindow, windowOf, within } from './window.ts'
@@ -16,7 +16,7 @@ export const getActivity: Operation<{ query: AnalyticsQuery }> = {
     'Orders counted when they were accepted: who placed them, how many failed and why, and how fast the broker responded. Every bucket is returned, with zeros where nothing happened. Read from the orders themselves: a long window of many orders takes seconds.',
   auth: 'key',
   scope: 'analytics:read',
-  query: AnalyticsQuery,
+  query: ActivityQuery,
   response: Activity,
   csv: true,
   weight: 20,

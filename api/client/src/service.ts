@@ -345,7 +345,7 @@ export interface paths {
                 query?: {
                     /** @description Accounts that count: real money, demo, or both. */
                     accountMode?: "REAL" | "DEMO" | "ALL";
-                    /** @description Only this account currency. Default: all, a row for each; money is never added across currencies. */
+                    /** @description Only orders on accounts in this currency. Default: those in all of them, counted together. */
                     currency?: string;
                     /** @description Start of the window, inclusive: ISO 8601, with a zone. Default: 30 days before `to`. */
                     from?: string;
@@ -3647,7 +3647,7 @@ export interface components {
                 };
                 /** @description Orders sent whose outcome is not known yet, or in review. */
                 inDoubt: number;
-                /** @description Those for whom it was the first ever in this mode and currency. */
+                /** @description Those for whom it was the first ever, of accounts of this `accountMode` and `currency`. */
                 newTraders: number;
                 /** @description Orders accepted, copies among them. */
                 placed: number;
@@ -5191,7 +5191,7 @@ export interface components {
             accountMode: "REAL" | "DEMO";
             /** @description Of the leader's active account; null while it is not known. */
             currency: string | null;
-            /** @description The leader's name as it is shown. */
+            /** @description The leader's name as it is shown; Trader and four characters where it has none. */
             displayName: string;
             /** @description Active followers. */
             followers: number;
@@ -5199,7 +5199,7 @@ export interface components {
             leaderId: string;
             /** @description The same fall as an amount. */
             maxDrawdown: number;
-            /** @description Largest fall of the running profit from its peak, in percent of all stakes of the 30 days. */
+            /** @description Largest fall of the running profit from its peak, in percent of all stakes of the 30 days. Of contracts that closed in the same second losses come first. */
             maxDrawdownPct: number;
             /** @description Their profit or loss together. */
             pnl: number;
@@ -6540,7 +6540,7 @@ export interface components {
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
-            /** @description The rows, oldest bucket first. */
+            /** @description A row for each currency. */
             data: {
                 /** @description Those that are copies. */
                 copied: number;
@@ -6585,7 +6585,7 @@ export interface components {
              * @enum {string}
              */
             interval: "hour" | "day" | "week" | "month";
-            /** @description The same by bucket and currency; buckets without a close are left out. */
+            /** @description The same by bucket and currency, oldest bucket first; buckets without a close are left out. */
             series: {
                 /** @description Those that are copies. */
                 copied: number;
@@ -6680,7 +6680,7 @@ export interface components {
             asOf: string;
             /** @description false while something of the window is still unknown: it is not over, a contract is open, a markup is unknown, or an order is in doubt; of activity also while an order that failed in the last hour may be repeated. A window without `to` is over. */
             complete: boolean;
-            /** @description The rows, oldest bucket first. */
+            /** @description A row for each trader, the largest by `sort` first. */
             data: {
                 /** @description Those that are copies. */
                 copied: number;
