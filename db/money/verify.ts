@@ -25,7 +25,15 @@ export async function verifyLedger(db: Db): Promise<Verified> {
 /** As verifyLedger, within a transaction of the caller. */
 export async function verifyWithin(trx: Db): Promise<Verified> {
   const verified: Verified = { accounts: 0, transfers: 0, entries: 0, broken: null }
-  for (const check of [checkGuards, checkEntries, checkTransfers, checkAccounts, checkHeld, checkClaims]) {
+  for (const check of [
+    checkGuards,
+    checkEntries,
+    checkTransfers,
+    checkAccounts,
+    checkHeld,
+    checkClaims,
+    checkEarnings
+  ]) {
     verified.broken = await check(trx, verified)
     if (verified.broken) break
   }
@@ -49,7 +57,9 @@ const guards: [string, string][] = [
   ['ledger_accounts', 'not_deleted'],
   ['ledger_accounts', 'not_truncated'],
   ['ledger_accounts', 'changed_by_entries_only'],
-  ['ledger_accounts', 'opens_empty']
+  ['ledger_accounts', 'opens_empty'],
+  ['earnings_entries', 'append_only'],
+  ['earnings_entries', 'not_truncated']
 ]
 
 const checkGuards: Check = async trx => {
@@ -184,4 +194,41 @@ const checkHeld: Check = async trx => {
       order by id limit 1`
   )
   return wrong ? `Account ${wrong.id} holds ${wrong.held}, but its open payouts are of ${wrong.requested}.` : null
+}
+
+// The earnings of a window are read from rows of their own: each sale, month and refund has exactly one, as the triggers of its entries write it.
+const checkEarnings: Check = async trx => {
+  let last = ''
+  let expected = 0
+  for (;;) {
+    const [batch] = (await rows(
+      trx,
+      `with batch as (
+         select * from ledger_transfers where id > :last order by id limit ${BATCH}
+       ), brought as (
+         select t.id, t.created_at, t.kind, case t.kind when 'refund' then -t.amount::numeric else t.amount::numeric end as gross,
+                e.account_id, e.version, e.amount::numeric as net, t.amount::numeric = abs(e.amount::numeric) as whole, t.details->>'botId' as bot_id
+           from batch t join ledger_entries e on e.transfer_id = t.id
+          where t.kind in ('sale', 'subscription', 'refund')
+       ), expected as (
+         select id, account_id, created_at, version, kind, gross, net from brought where starts_with(account_id, 'earnings:')
+         union all
+         select f.id, 'earnings:' || b.partner_id, f.created_at, -f.version, f.kind, f.gross, 0
+           from brought f join marketplace_bots b on b.id = f.bot_id where account_id in ('fees', 'test_fees') and whole
+       )
+       select (select min(x.id) from expected x
+                where not exists (select from earnings_entries n
+                                   where (n.account_id, n.created_at, n.version) = (x.account_id, x.created_at, x.version)
+                                     and (n.kind, n.gross::numeric, n.net::numeric) = (x.kind, x.gross, x.net))) as wrong,
+              (select count(*) from expected) as expected, (select max(id) from batch) as last, (select count(*) from batch) as size`,
+      { last }
+    )) as [{ wrong: string | null; expected: number; last: string | null; size: number }]
+    if (batch.wrong) return `The transfer ${batch.wrong} is not among the earnings of its time as it was made.`
+    expected += batch.expected
+    if (!batch.last || batch.size < BATCH) break
+    last = batch.last
+  }
+  const [found] = await rows<{ count: number }>(trx, 'select count(*) as count from earnings_entries')
+  if (found?.count === expected) return null
+  return `The earnings by time have ${found?.count} rows, but ${expected} transfers brought or took any.`
 }

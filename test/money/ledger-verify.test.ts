@@ -36,6 +36,7 @@ const tables = [
   'ledger_accounts',
   'ledger_transfers',
   'ledger_entries',
+  'earnings_entries',
   'payouts',
   'marketplace_purchases',
   'marketplace_subscriptions'
@@ -253,8 +254,36 @@ verifying('names a side whose balances do not come to zero, though those of both
   assert.match(said, /^All balances come to -?\d+\.\d\d, not to zero\.$/)
 })
 
+verifying('names what the earnings of a window have otherwise than the ledger, or besides it', async () => {
+  const botId = await putOnSale(db, { partnerId, partyId: partnerId }, { monthlyPriceUsd: '5' })
+  for (const feePct of ['20', '100']) {
+    const buyer = await partnerWith(db, '5')
+    const buying = { partnerId: buyer, partyId: buyer, test: false }
+    await db.transaction(trx => subscribeToBot(trx, buying, { botId, feePct }))
+  }
+  assert.is((await verifyLedger(db)).broken, null)
+  const entries = (trx: Db) => trx('earnings_entries')
+  for (const net of ['4', '0']) {
+    const of = { kind: 'subscription', net }
+    assert.match(
+      await after(trx => entries(trx).where(of).update({ gross: '6' })),
+      'is not among the earnings of its time'
+    )
+    assert.match(await after(trx => entries(trx).where(of).delete()), 'is not among the earnings of its time')
+  }
+  const more = {
+    account_id: accounts.earnings(partnerId),
+    created_at: new Date(),
+    version: 1000,
+    kind: 'sale',
+    gross: 9,
+    net: 9
+  }
+  assert.match(await after(trx => entries(trx).insert(more)), /^The earnings by time have \d+ rows, but \d+ transfers/)
+})
+
 verifying('names each guard of its tables that is switched off', async () => {
-  const tables = ['ledger_accounts', 'ledger_entries', 'ledger_transfers']
+  const tables = ['ledger_accounts', 'ledger_entries', 'ledger_transfers', 'earnings_entries']
   const { rows: guards } = (await db.raw(
     'select tgrelid::regclass::text as tab, tgname as name from pg_trigger where tgrelid::regclass::text = any(?) and not tgisinternal',
     [tables]
