@@ -26,7 +26,10 @@ const after = (ms: number, run: () => void) => {
 }
 const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', clock: { ...systemClock, after } })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { ...brokerEnv(simulator), ...soonInDoubt } })
+// A response that does not come ends the connection, and with it the late receipt that a test still holds.
+const harness = await openHarness({
+  env: { ...brokerEnv(simulator), ...soonInDoubt, BROKER_ANSWER_TIMEOUT_MS: '5000' }
+})
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
