@@ -199,13 +199,13 @@ export async function insertBreak(db: Db, found: ContractBreak): Promise<boolean
   return stored.length > 0
 }
 
-/** Stores that an order's contract differs from what was requested. */
+/** Stores that an order's contract differs from what was requested, beside what is known to differ. */
 export async function insertMismatch(trx: Db, orderId: string, details: object): Promise<void> {
   await rows(
     trx,
-    `insert into contract_breaks (kind, account_id, broker_order_id, partner_id, order_id, details)
+    `insert into contract_breaks as f (kind, account_id, broker_order_id, partner_id, order_id, details)
      select 'MISMATCH', account_id, broker_order_id, partner_id, id, :details::jsonb from orders where id = :orderId
-     on conflict do nothing`,
+     on conflict (account_id, broker_order_id, kind) do update set details = f.details || excluded.details`,
     { orderId, details: JSON.stringify(details) }
   )
 }

@@ -113,6 +113,28 @@ for (const [what, requested, limits, differs] of [
     simulator.faults.set({ states: [] })
   })
 
+differing('is reported for a multiplier with all that differs, its limits too', async () => {
+  holdPrice(simulator.engine)
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({
+    effect: 'altered',
+    call: 'buy',
+    loginid: accountId,
+    times: 1,
+    set: { parameters: { multiplier: 200 } }
+  })
+  simulator.faults.set({ states: [{ set: { limit_order: {} }, when: 'open', loginid: accountId }] })
+  const { clientOrderId } = tickOrder(traderExternalId)
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 5 } as const
+  await partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId, ...terms } })
+  const found = await until('the limits', async () => {
+    const [finding] = await findingsOf(accountId)
+    return finding && 'limits' in finding.details && finding
+  })
+  assert.equal(Object.keys(found.details).sort(), ['limits', 'terms'])
+  simulator.faults.set({ states: [] })
+})
+
 differing(
   'is none where a multiplier has the limits that were requested, and they are changed afterwards',
   async () => {
