@@ -230,7 +230,14 @@ function insertOrders(db: Db, queue: Queue, group: DraftGroup, notify: boolean):
 function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean): Promise<StoredOrder[]> {
   return rows(
     db,
-    sql`with ${proven}, stored as (
+    sql`with ${proven}, present as materialized (
+         -- The trader is locked as the foreign key of a new order locks it: an erasure finds the order queued, or has come before.
+         select v.*, c.app_id, c.dialect, t.trader_id
+           from jsonb_to_recordset(:values::jsonb) as v (${draftColumns})
+           join callers c on ${callerOf('v')}
+          cross join lateral (select t.id as trader_id from traders t where t.partner_id = v.partner_id and t.external_id = v.trader_external_id
+                               limit 1 for key share skip locked) t
+       ), stored as (
          update orders o
             set phase = case when a.proven_version = a.token_version then 'queued' else 'unproven' end, account_mode = a.account_mode,
                 app_id = r.app_id, dialect = r.dialect,
@@ -239,9 +246,8 @@ function reopenOrders(db: Db, queue: Queue, repeats: DraftGroup, notify: boolean
                 permit_until = null, sender = null, resolve_at = null, checks = 0, absence_checks = 0, error_code = null, error_message = null,
                 error_extras = null, retryable = false, evidence = null,
                 has_followers = ${hasFollowers('o.trader_id')}
-           from (select v.*, c.app_id, c.dialect from jsonb_to_recordset(:values::jsonb) as v (${draftColumns})
-                   join callers c on ${callerOf('v')}) r, broker_accounts a
-          where a.id = o.broker_account_id and o.partner_id = r.partner_id and o.client_order_id = r.client_order_id
+           from present r, broker_accounts a
+          where a.id = o.broker_account_id and o.partner_id = r.partner_id and o.client_order_id = r.client_order_id and o.trader_id = r.trader_id
             and o.phase = 'failed' and o.retryable and o.request_hash = decode(r.request_hash, 'hex')
             and (r.expected_mode is null or r.expected_mode = a.account_mode)
             and not ${isHalted('r')}

@@ -28,11 +28,14 @@ import {
 import { getTraderMe, logInTrader } from '../../api/traders/traders.ts'
 import { collectTrade } from '../../api/traders/trades.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
+import type { OrderTerms } from '../../db/orders/inserting.ts'
+import { storeOrders } from '../../db/orders/storing.ts'
 import { getPartner, setBroker } from '../../db/partners/partners.ts'
 import { insertTraderSession } from '../../db/partners/sessions.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import { unsealToken } from '../../db/traders/accounts.ts'
 import { insertReset } from '../../db/traders/credentials.ts'
+import { eraseTrader } from '../../db/traders/erasure.ts'
 import { personalData, withoutTraders } from '../../db/traders/personal-data.ts'
 import { saveRenewed } from '../../db/traders/token-renewal.ts'
 import { closeAll, newAccountId, onClose, openHarness, until } from '../support/harness.ts'
@@ -380,6 +383,37 @@ erasing('refuses what would be stored for the trader meanwhile, and keeps no oth
   assert.is(exitCode, 0, stderr)
   assert.is((await db('traders').where({ id: anna.traderId }).first()).active_account_id, null)
   assert.equal(await tablesWith(word), [])
+})
+
+erasing('waits for a repeat of an order that failed, and is refused while that is queued', async () => {
+  const { traderId, traderExternalId } = await partner.makeTrader()
+  const terms: OrderTerms = {
+    ...{ kind: 'BINARY' as const, asset: 'R_100', contractType: 'CALL', stake: '1', duration: 1, durationUnit: 't' },
+    ...{ direction: null, multiplier: null, barrier: null, stopLoss: null, takeProfit: null }
+  }
+  const about = { partnerId: partner.partnerId, traderExternalId, clientOrderId: randomUUID(), terms, ttlMs: 60_000 }
+  const store = () =>
+    storeOrders(db, services.queue, [{ ...about, accountMode: null, caller: null, replyChannel: null }])
+  await store()
+  const failed = { phase: 'failed', error_code: 'BROKER_UPSTREAM', error_message: 'no', retryable: true }
+  const order = () => db('orders').where({ trader_id: traderId })
+  await order().update(failed)
+  const holding = await db.transaction()
+  await holding('orders').where({ trader_id: traderId }).forUpdate().first('id')
+  const repeated = store()
+  await untilLockWaits(db, { work: repeated })
+  const erased = db.transaction(trx => eraseTrader(trx, vault, traderId)).catch((error: Error) => error.message)
+  await untilLockWaits(db, { count: 2, work: erased })
+  await holding.commit()
+  assert.is((await repeated)[0]?.order?.phase, 'unproven')
+  assert.match(String(await erased), '1 orders are not final')
+  assert.is((await order().first()).trader_external_id, traderExternalId)
+  // One whose trader has been erased is not repeated for another one of the same name.
+  await order().update(failed)
+  await db.transaction(trx => eraseTrader(trx, vault, traderId))
+  await partner.makeTrader({ externalId: traderExternalId })
+  const [again] = await store()
+  assert.equal([again?.order?.phase, (await order().first()).phase], ['failed', 'failed'])
 })
 
 erasing('ends what the trader could do, and leaves others as they are', async () => {
