@@ -78,7 +78,7 @@ function keep(child: ChildProcess): void {
 
 function inherited(): NodeJS.ProcessEnv {
   return Object.fromEntries(
-    Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|USER|NODE_.*)$/.test(name))
+    Object.entries(process.env).filter(([name]) => /^(PATH|HOME|TMPDIR|LANG|USER|NODE_.*|SIMULATION_EDITS)$/.test(name))
   )
 }
 
