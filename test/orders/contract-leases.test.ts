@@ -159,6 +159,8 @@ leases('of another that took an order meanwhile keeps it', async () => {
 leases('of another does not keep an order that was let go, once its pause is over', async () => {
   await renewLease(db, 'tired', LONG_MS)
   const [now, later] = [await makeFollowed('tired'), await makeFollowed('tired')] as [string, string]
+  await releaseOrders(db, 'another', [{ id: later, retryMs: 0 }])
+  assert.equal(await taken('next'), [], 'a worker lets go of its own orders alone')
   await releaseOrders(db, 'tired', [
     { id: now, retryMs: 0 },
     { id: later, retryMs: LONG_MS }

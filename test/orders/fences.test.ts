@@ -1,9 +1,12 @@
 // What is written about an order belongs to one attempt and to one phase: a late message about an earlier attempt, or a
 // second end, changes nothing. These are the rows' own guards; the protocol above them hardly ever gets there.
+import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import { storeLimits } from '../../db/copy/limits.ts'
 import { claimOrders } from '../../db/orders/claiming.ts'
-import { closeOrders } from '../../db/orders/leases.ts'
+import { adoptByHand, declareAbsent } from '../../db/orders/deciding.ts'
+import { closeOrders, endLease, markValues, renewLease } from '../../db/orders/leases.ts'
 import {
   commitStakes,
   markFailed,
@@ -13,7 +16,24 @@ import {
   releaseLostClaims,
   releaseUnsent
 } from '../../db/orders/placing.ts'
-import { countCheck, markReview } from '../../db/orders/resolving.ts'
+import {
+  inDoubt,
+  insertBreak,
+  listBreaks,
+  ordersInDoubt,
+  ordersSentAround,
+  resolveBreaks
+} from '../../db/orders/reconciliation.ts'
+import {
+  countCheck,
+  lastPurchaseBefore,
+  markReview,
+  ownedContracts,
+  purchasesBehind,
+  takeDoubts
+} from '../../db/orders/resolving.ts'
+import { listUnowned, storeUnowned } from '../../db/postgres/lineage.ts'
+import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 
@@ -33,7 +53,7 @@ async function makeSecondAttempt() {
   const row = () => db('orders').where({ id }).first()
   assert.is((await row()).attempt, attempt + 1)
   const claimAgain = () => claimOrders(db, { ...options, claimNo: 3 })
-  return { id, first: attempt, row, claimAgain }
+  return { id, trader, first: attempt, row, claimAgain }
 }
 
 const receipt = (id: string, attempt: number) => ({
@@ -179,6 +199,131 @@ claims('that is out of time when it is given back has failed, and may be repeate
 
 claims.run()
 
+const doubts = suite('an order in doubt')
+
+doubts('is checked by the worker of its account, and by any other where that one neglects it', async () => {
+  const { id, trader, row } = await makeSecondAttempt()
+  await renewLease(db, 'serving', 60_000)
+  await serveAccounts(db, 'serving', [trader.accountId])
+  const dueSince = (seconds: number) =>
+    db.raw(
+      `update orders set permit_until = now() - interval '2 minutes', resolve_at = now() - ? * interval '1 second' where id = ?`,
+      [seconds, id]
+    )
+  const isTaken = async (worker: string, except: string[] = []) => {
+    const options = { worker, everyMs: 1000, limit: 1000, except, crashedMs: 0, reconcileAfterMs: 0 }
+    return (await takeDoubts(db, options)).some(doubt => doubt.id === id)
+  }
+  await dueSince(5)
+  assert.not(await isTaken('another'))
+  // Its worker has checked it for long: it must not put off the moment at which another one may.
+  const { resolve_at: before } = await row()
+  assert.not(await isTaken('serving', [id]))
+  assert.equal((await row()).resolve_at, before)
+  assert.ok(await isTaken('serving'))
+  await dueSince(60)
+  assert.ok(await isTaken('another'))
+  await endLease(db, 'serving')
+})
+
+doubts('is decided by purchases before it, of its own application', async () => {
+  const { id, trader, row } = await makeSecondAttempt()
+  const order = await row()
+  const purchase = async (minutes: number, changes: object) => {
+    const brokerOrderId = randomUUID()
+    await insertOrderRows(db, trader, { brokerOrderId })
+    const at = new Date(order.queued_at.getTime() + minutes * 60_000)
+    const times = { queued_at: at, opened_at: at, sent_at: new Date(at.getTime() + 5000) }
+    await db('orders')
+      .where({ broker_order_id: brokerOrderId })
+      .update({ ...times, ...changes })
+    return at.getTime() / 1000
+  }
+  const earlier = await purchase(-20, { app_id: 'another' })
+  await purchase(20, { app_id: 'another' })
+  const seen = { id, broker_account_id: order.broker_account_id, queued_at: order.queued_at }
+  assert.is(await lastPurchaseBefore(db, seen), earlier)
+  const of = (appId: string) => purchasesBehind(db, { partner_id: order.partner_id, app_id: appId })
+  assert.is(await of('another'), 5)
+  assert.is(await of('a third'), null)
+})
+
+doubts('keeps its account’s contracts for itself until it is decided, in review too', async () => {
+  const { id, trader, first, row } = await makeSecondAttempt()
+  const { accountId } = trader
+  const doubtful = async () => [await inDoubt(db, accountId), (await ordersInDoubt(db, accountId)).map(each => each.id)]
+  assert.equal(await doubtful(), [true, [id]])
+  await markReview(db, { id, attempt: first + 1, evidence: [], message: 'unclear' })
+  assert.equal(await doubtful(), [true, [id]])
+  // A repeat is queued later than its order was created.
+  const { broker_account_id: accountRowId } = await row()
+  await db('orders')
+    .where({ id })
+    .update({ created_at: new Date(Date.now() - 3_600_000) })
+  const [from, to] = [new Date(Date.now() - 60_000), new Date(Date.now() + 60_000)]
+  assert.is((await ordersSentAround(db, { accountRowId, from, to })).length, 1)
+})
+
+doubts('is no contract of another order, nor one that the operator has dealt with', async () => {
+  const { accountId } = await partner.makeTrader()
+  const found = { kind: 'ORPHAN', accountId, partnerId: partner.partnerId, orderId: null, details: {} } as const
+  for (const contractId of ['11', '12']) await insertBreak(db, { ...found, contractId })
+  await resolveBreaks(db, { accountId, contractId: '12', resolution: "the trader's own" })
+  assert.equal([...(await ownedContracts(db, accountId, ['11', '12', '13']))], ['12'])
+})
+
+doubts(
+  'is given the price of its stake, in the currency of its account, where the operator adopts a contract without one',
+  async () => {
+    const { id, trader, first, row } = await makeSecondAttempt()
+    const stake = { currency: 'EUR', stakeInAccount: '9.21', exchangeRate: '0.921' }
+    await commitStakes(db, [{ ...stake, id, attempt: first + 1 }], 'w')
+    await db('orders').where({ id }).update({ has_followers: true })
+    const contractId = String(Math.floor(Math.random() * 1e12))
+    const { accountId } = trader
+    const found = {
+      kind: 'ORPHAN',
+      accountId,
+      contractId,
+      partnerId: partner.partnerId,
+      orderId: null,
+      details: {}
+    } as const
+    await insertBreak(db, found)
+    const shown = {
+      source: 'statement',
+      transactionId: null,
+      appId: null,
+      payout: null,
+      purchaseTime: null,
+      shortcode: ''
+    }
+    const adopted = await adoptByHand(db, queue, await row(), { ...shown, contractId, buyPrice: null })
+    assert.equal([adopted.phase, Number(adopted.buy_price)], ['open', 9.21])
+    assert.equal(
+      (await listBreaks(db, 1000)).filter(each => each.contractId === contractId),
+      []
+    )
+    // Its copies would be bought far too late.
+    assert.equal(await db('pgboss.job').where({ name: 'copy.fanout' }).whereRaw(`data->>'orderId' = ?`, [id]), [])
+  }
+)
+
+doubts('is not held up again by contracts that the operator has seen as others’', async () => {
+  const { id, trader, row } = await makeSecondAttempt()
+  const { accountId } = trader
+  const { broker_account_id: accountRowId } = await row()
+  await storeUnowned(db, { accountRowId, accountId, generation: 0 }, [{ contractId: '21' }, { contractId: '22' }])
+  await db('orders')
+    .where({ id })
+    .update({ evidence: JSON.stringify([{ contractId: '21' }]) })
+  const longAgo = { crashedMs: -60_000, reconcileAfterMs: 0 }
+  assert.is((await declareAbsent(db, await row(), longAgo)).phase, 'failed')
+  assert.equal(await listUnowned(db, accountId), [{ contractId: '22' }])
+})
+
+doubts.run()
+
 const ending = suite('the end of a contract')
 
 ending('is written once, to an order that is open', async () => {
@@ -200,6 +345,30 @@ ending('is written once, to an order that is open', async () => {
   assert.is((await closeOrders(db, queue, [settlement('9.5')])).length, 1)
   assert.equal(await closeOrders(db, queue, [settlement('-10')]), [])
   assert.is(Number((await row()).pnl), 9.5)
+})
+
+ending('keeps what was charged by an earlier state, where the last one does not show it', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  await markOpen(db, [receipt(id, first + 1)], 'w')
+  const shown = { id, payout: null, currentValue: '9', unrealizedPnl: '-1' }
+  const end = new Date(Date.now() + 60_000)
+  await markValues(db, [{ ...shown, commission: '0.11', markup: '0.22', expiryAt: Math.floor(end.getTime() / 1000) }])
+  await markValues(db, [{ ...shown, commission: null, markup: null, expiryAt: null }])
+  const { expiry_at: expiryAt, ...open } = await row()
+  assert.equal([Number(open.commission), Number(open.markup), expiryAt > new Date()], [0.11, 0.22, true])
+  const facts = { pnl: '1', entryPrice: null, exitPrice: null, commission: null, markup: null, copied: false }
+  await closeOrders(db, queue, [{ id, ...facts, closedAt: null }])
+  const closed = await row()
+  assert.equal([closed.phase, Number(closed.commission), Number(closed.markup)], ['closed', 0.11, 0.22])
+})
+
+ending('and its limits are written by the worker that leases the contract', async () => {
+  const { id, first, row } = await makeSecondAttempt()
+  await markOpen(db, [receipt(id, first + 1)], 'w')
+  const limits = { id, stopLoss: '5', takeProfit: null }
+  assert.is(await storeLimits(db, queue, { ...limits, worker: 'another' }), undefined)
+  assert.is((await row()).stop_loss, null)
+  assert.equal(await storeLimits(db, queue, { ...limits, worker: 'w' }), { changesCopies: false })
 })
 
 ending('is not in the future where the broker reports a purchase that is', async () => {
