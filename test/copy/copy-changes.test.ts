@@ -8,6 +8,7 @@ import { followLeader, listMyFollows, unfollowLeader } from '../../api/copy.ts'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens } from '../../api/traders/accounts.ts'
+import { requestClosing } from '../../db/copy/closing.ts'
 import { lockForCopying, takeCandidates } from '../../db/copy/fanout.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
@@ -152,6 +153,15 @@ stopping('leaves open copies open, also when the leader closes', async () => {
   for (const each of [follower, other]) await follow(each, leader)
   const order = await placeMultiplier(leader)
   for (const each of [follower, other]) await copyOf(each, order)
+  // The job that closes copies goes from part to part.
+  const closing = await db.transaction()
+  const { orderId } = order
+  const first = await requestClosing(closing, { orderId, after: '', limit: 1 })
+  const second = await requestClosing(closing, { orderId, after: first.last as string, limit: 1 })
+  assert.ok((first.last as string) < (second.last as string))
+  assert.is((await requestClosing(closing, { orderId, after: second.last as string, limit: 1 })).last, undefined)
+  assert.is((await closing('orders').where({ copied_from: orderId }).whereNotNull('close_at')).length, 2)
+  await closing.rollback()
   assert.is((await unfollow(follower, leader)).body.openCopies, 1)
   await close(order)
   await copyOf(other, order, 'CLOSED')
@@ -201,15 +211,26 @@ stopping(
   'closes a copy whose leader is known to have closed, though the job that closes it comes afterwards',
   async () => {
     const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
-    await follow(follower, leader)
+    const [stubborn, gone] = [await partner.makeTrader(), await partner.makeTrader()]
+    for (const each of [follower, gone]) await follow(each, leader)
+    await follow(stubborn, leader, { mirrorCloses: false })
     const order = await placeMultiplier(leader)
     const { orderId } = await copyOf(follower, order)
+    for (const each of [stubborn, gone]) await copyOf(each, order)
+    await unfollow(gone, leader)
+    const stopOf = async ({ traderId }: TestTrader) =>
+      (await db('follows').where({ trader_id: traderId }).first()).stopped_at
+    const stoppedAt = await stopOf(gone)
     const copying = await db.transaction()
     try {
       await lockForCopying(copying, order.orderId)
       await close(order)
       assert.is((await db('orders').where({ id: orderId }).first()).close_at, null)
-      await unfollow(follower, leader)
+      for (const each of [follower, stubborn, gone]) await unfollow(each, leader)
+      // Not where its follow excludes that, or was stopped before: stopped again, it stays as it was.
+      for (const { traderId } of [stubborn, gone])
+        assert.is((await db('orders').where({ trader_id: traderId }).first()).close_at, null)
+      assert.equal(await stopOf(gone), stoppedAt)
     } finally {
       await copying.rollback()
     }
@@ -447,7 +468,12 @@ limits(
 limits('are also open copies whose leader’s order is in the archive', async () => {
   const [leader, follower] = [await makeLeader(), await partner.makeTrader()]
   await follow(follower, leader, { maxDrawdownPct: 50, mirrorCloses: false })
-  await db('follows').where({ leader_id: leader.traderId }).update({ base_balance: '30' })
+  const setBase = (changes: object = {}) =>
+    db('follows')
+      .where({ leader_id: leader.traderId })
+      .update({ base_balance: '30', ...changes })
+  // What copies have made since may not be lost on top.
+  await setBase({ since_pnl: '100' })
   const order = await placeMultiplier(leader)
   await copyOf(follower, order)
   await close(order)
@@ -457,6 +483,10 @@ limits('are also open copies whose leader’s order is in the archive', async ()
   await fannedOut()
   const { copiedOrders, skippedCopies, lastSkipped } = await standing(follower)
   assert.equal([copiedOrders, skippedCopies, lastSkipped?.reason], [1, 1, 'DRAWDOWN'])
+  // Not where the follow began again since.
+  await follow(follower, leader, { maxDrawdownPct: 50, mirrorCloses: false })
+  await setBase()
+  await copyOf(follower, await placeMultiplier(leader))
 })
 
 const across = suite('a leader of another partner')
@@ -482,6 +512,26 @@ across('is not copied any more once its partner is not public, until it is again
   assert.equal([status, skippedCopies, lastSkipped.reason], ['ACTIVE', 1, 'LEADER_PRIVATE'])
   assert.equal(contractsOf(follower), [])
   await theirs.call(updateCommunityProfile, { body: { isPublic: true } })
+  await copyOf(follower, await placeBinary(leader, theirs), 'OPEN', mine)
+})
+
+across('is not copied for a partner whose plan has ended or that is suspended, until that is over', async () => {
+  const { theirs, mine, leader, follower } = await apart()
+  await follow(follower, leader, { owner: mine })
+  const setStanding = (columns: object) => db('partners').where({ id: mine.partnerId }).update(columns)
+  const ends = [
+    [{ plan_active: false }, { plan_active: true }],
+    [{ suspended_at: new Date() }, { suspended_at: null }]
+  ] as const
+  for (const [index, [ended, restored]] of ends.entries()) {
+    await setStanding(ended)
+    await placeBinary(leader, theirs)
+    await fannedOut()
+    const row = await db('follows').where({ trader_id: follower.traderId }).first()
+    assert.equal([row.status, row.skipped_copies, row.skipped_reason], ['ACTIVE', index + 1, 'PARTNER_INACTIVE'])
+    await setStanding(restored)
+  }
+  assert.equal(contractsOf(follower), [])
   await copyOf(follower, await placeBinary(leader, theirs), 'OPEN', mine)
 })
 

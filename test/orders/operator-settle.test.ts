@@ -124,6 +124,27 @@ settling('takes no contract for sold early whose payout is unknown, and bounds w
   assert.is((await db('orders').where({ id: order.id }).first()).closed_early, false)
 })
 
+settling('counts the loss of a copy for its follow, and closes the copies of a contract that was sold', async () => {
+  const leader = await partner.makeTrader()
+  const { trader, order } = await makeStuck()
+  const follow = { id: `fol_${order.id.slice(4)}`, partner_id: partner.partnerId, leader_id: leader.traderId }
+  const follower = { trader_id: trader.traderId, trader_external_id: trader.traderExternalId }
+  const terms = { risk_pct: '100', max_drawdown_pct: '50', status: 'ACTIVE', base_balance: '1000' }
+  await db('follows').insert({ ...follow, ...follower, ...terms, since: order.created_at })
+  await db('orders').where({ id: order.id }).update({ follow_id: follow.id })
+  await document(...settle(order.id, '0', '--yes'))
+  assert.is(Number((await db('follows').where({ id: follow.id }).first()).since_pnl), -10)
+  for (const [paid, jobs] of [
+    ['19.53', 0],
+    ['12', 1]
+  ] as const) {
+    const { order: led } = await makeStuck({ has_followers: true })
+    await document(...settle(led.id, paid, '--yes'))
+    const closing = await db('pgboss.job').where({ name: 'copy.close' }).whereRaw(`data->>'orderId' = ?`, [led.id])
+    assert.is(closing.length, jobs)
+  }
+})
+
 settling('refuses a name that several orders go by, and names them', async () => {
   const [one, two] = [await makeStuck(), await makeStuck()]
   const shared = `shared-${randomUUID()}`

@@ -202,27 +202,34 @@ claiming(
   }
 )
 
-claiming('gives no room to what waits behind an order that is paused, until that is over', async () => {
-  const partner = await harness.makePartner()
-  const [paused = '', other = ''] = await makeQueued(partner, { count: 2 })
-  const [behind = ''] = await makeQueued(partner)
-  const head = await db('orders').where({ account_id: paused }).first('broker_account_id', 'expires_at')
-  // The order behind the paused one would have the first turn.
-  await db('orders')
-    .where({ account_id: behind })
-    .update({ account_id: paused, ...head, expires_at: new Date(head.expires_at.getTime() - 1000) })
-  await db('orders')
-    .where({ account_id: paused })
-    .update({ not_before: db.raw(`case when expires_at = ? then 'infinity'::timestamptz end`, [head.expires_at]) })
-  const list = async () => {
-    const waiting = { worker: 'worker', ageMs: -120_000, limit: 1000 }
-    const listed = await listWaitingAccounts(db, waiting, { partners: [], rooms: [], room: 1, copies: 1000 })
-    return listed.filter(account => [paused, other].includes(account))
+claiming(
+  'gives no room to what waits behind an order that is paused or at the broker, until that is over',
+  async () => {
+    const partner = await harness.makePartner()
+    const [paused = '', other = ''] = await makeQueued(partner, { count: 2 })
+    const [behind = ''] = await makeQueued(partner)
+    const head = await db('orders').where({ account_id: paused }).first('broker_account_id', 'expires_at')
+    // The order behind the paused one would have the first turn.
+    await db('orders')
+      .where({ account_id: behind })
+      .update({ account_id: paused, ...head, expires_at: new Date(head.expires_at.getTime() - 1000) })
+    await db('orders')
+      .where({ account_id: paused })
+      .update({ not_before: db.raw(`case when expires_at = ? then 'infinity'::timestamptz end`, [head.expires_at]) })
+    const list = async () => {
+      const waiting = { worker: 'worker', ageMs: -120_000, limit: 1000 }
+      const listed = await listWaitingAccounts(db, waiting, { partners: [], rooms: [], room: 1, copies: 1000 })
+      return listed.filter(account => [paused, other].includes(account))
+    }
+    assert.equal(await list(), [other])
+    await db('orders').where({ account_id: paused }).update({ not_before: null })
+    assert.equal(await list(), [paused])
+    // Nor to what waits behind an order that is at the broker, or in doubt.
+    const { claimed } = await claimOrders(db, { ...options, accountIds: [paused] })
+    assert.is(claimed.length, 1)
+    assert.equal(await list(), [other])
   }
-  assert.equal(await list(), [other])
-  await db('orders').where({ account_id: paused }).update({ not_before: null })
-  assert.equal(await list(), [paused])
-})
+)
 
 const proving = suite('accounts whose token the broker has not accepted yet')
 
