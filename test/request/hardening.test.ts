@@ -5,7 +5,9 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { describe } from '../../api/description/spec.ts'
 import { operations } from '../../api/operations.ts'
+import { parse } from '../../api/request/body.ts'
 import { openVault } from '../../db/platform/crypto.ts'
+import type { ApiError } from '../../schemas/errors/errors.ts'
 import { hostile } from '../fuzz/hostile.ts'
 import { kinds } from '../fuzz/kinds.ts'
 
@@ -33,6 +35,27 @@ sealing('is refused with any bit changed, and with a tag that is shorter than si
     assert.throws(() => vault.open({ keyId, sealed: cut }, 'row'), /authentication tag length/)
   }
   assert.is(sealed.length, NONCE_BYTES + TAG_BYTES + 'a token'.length)
+})
+
+const reading = suite('a body')
+
+reading('is refused with a field called __proto__, however that is written and wherever it is', () => {
+  for (const text of ['{"__proto__":{}}', '{"\\u005f_proto__":1}', '[{"a":[{"__proto\\u005f\\u005f":null}]}]'])
+    assert.throws(
+      () => parse(Buffer.from(text)),
+      (error: ApiError) => error.code === 'MALFORMED_JSON',
+      text
+    )
+  assert.equal(parse(Buffer.from('{"a":"__proto__","b":"\\u005f"}')), { a: '__proto__', b: '_' })
+})
+
+reading('is refused where its bytes are not UTF-8: two names would become one', () => {
+  for (const bytes of ['ff', 'c3', 'eda080'])
+    assert.throws(
+      () => parse(Buffer.from(`22${bytes}22`, 'hex')),
+      (error: ApiError) => error.code === 'MALFORMED_JSON'
+    )
+  assert.is(parse(Buffer.from('\ufeff"ä"')), 'ä')
 })
 
 const describing = suite('the description')
@@ -109,4 +132,4 @@ guide('has a row for each item of the API Top 10 and each chapter of ASVS 5.0', 
     )
 })
 
-for (const tests of [sealing, describing, deploying, guide]) tests.run()
+for (const tests of [sealing, reading, describing, deploying, guide]) tests.run()

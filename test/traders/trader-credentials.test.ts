@@ -142,15 +142,21 @@ resetting("is void after an hour, after a later one, after a change, and for ano
   const [first, second] = [await begin(), await begin()]
   assert.is((await confirm(first)).status, 401)
   assert.is((await confirm(second, other)).status, 401)
-  await db('password_resets')
-    .where({ trader_id: traderId })
-    .update({ expires_at: db.raw("now() - interval '1 s'") })
+  const expire = () =>
+    db('password_resets')
+      .where({ trader_id: traderId })
+      .update({ expires_at: db.raw("now() - interval '1 s'") })
+  await expire()
   assert.is((await confirm(second)).status, 401)
   const third = await begin()
   const change = { currentPassword: old, newPassword: 'the third password' }
   await partner.call(changePassword, { body: change, ...withSession(sessions[0]) })
   assert.is((await confirm(third)).status, 401)
   assert.is((await other.call(resetPassword, { body: { email } })).status, 404)
+  // One that is begun after another expired has an hour of its own.
+  await begin()
+  await expire()
+  assert.is((await confirm(await begin())).status, 200)
 })
 
 resetting('waits for a change of the password at the same time, which voids it', async () => {

@@ -3,7 +3,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { retryWebhookDelivery, testWebhook } from '../../api/webhooks/deliveries.ts'
-import { getWebhook, rotateWebhookSecret } from '../../api/webhooks/endpoints.ts'
+import { getWebhook, rotateWebhookSecret, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { insertTest, OPEN_TESTS } from '../../db/webhooks/tests.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { sequenceAll } from '../events/reading.ts'
@@ -171,6 +171,7 @@ sending('of a test returns how it went, and the list has it', async () => {
   assert.equal([listed.deliveryId, listed.status, listed.type], [body.deliveryId, 'FAILED', 'webhook.test'])
   const again = await partner.call(retryWebhookDelivery, { params: { id: webhookId, deliveryId: body.deliveryId } })
   assert.is(again.status, 409)
+  assert.match(again.body.message, 'A test is in no log')
 })
 
 sending('of tests is refused while as many of the partner as may be have no result', async () => {
@@ -223,6 +224,16 @@ sending('of one event again is requested by its attempt', async () => {
     return data.length === 2 && data
   })
   assert.equal([listed[0].deliveryId, listed[0].attempt, listed[0].replay], [body.deliveryId, 1, true])
+  const refusal = async () => {
+    const params = { id: webhookId, deliveryId: first.deliveryId }
+    const { status, body: refused } = await partner.call(retryWebhookDelivery, { params })
+    return `${status} ${refused.message}`
+  }
+  await partner.call(updateWebhook, { params: { id: webhookId }, body: { status: 'DISABLED' } })
+  assert.is(await refusal(), `409 The endpoint ${webhookId} is DISABLED: enable it first.`)
+  await partner.call(updateWebhook, { params: { id: webhookId }, body: { status: 'ENABLED' } })
+  await db('events').where({ partner_id: partner.partnerId }).delete()
+  assert.is(await refusal(), '409 The event of this delivery is not kept any more.')
 })
 
 sending('of an event again is made at once where it was requested during an attempt that then failed', async () => {

@@ -2,7 +2,7 @@
 import type { Knex } from 'knex'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { createWebhook, getWebhook } from '../../api/webhooks/endpoints.ts'
+import { createWebhook, getWebhook, updateWebhook } from '../../api/webhooks/endpoints.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { countWebhooks } from '../../db/webhooks/counts.ts'
 import { secretContext } from '../../db/webhooks/endpoints.ts'
@@ -50,6 +50,11 @@ commands('list, show, replay and disable an endpoint', async () => {
   assert.is(JSON.parse(disabled.stdout).disabledReason, 'OPERATOR')
   const { body } = await partner.call(getWebhook, { params: { id: webhookId } })
   assert.equal([body.status, body.disabledReason], ['DISABLED', 'OPERATOR'])
+  // A change by its partner does not make it the partner's decision.
+  const changed = await partner.call(updateWebhook, { params: { id: webhookId }, body: { description: 'mine' } })
+  assert.equal([changed.body.description, changed.body.disabledReason], ['mine', 'OPERATOR'])
+  const again = await run('webhooks', 'replay', webhookId, '--since', since)
+  assert.equal([again.exitCode, again.stderr], [1, `CONFLICT: The endpoint ${webhookId} is DISABLED.\n`])
   assert.is((await run('webhooks', 'show', 'whk_nothing')).exitCode, 1)
 })
 
