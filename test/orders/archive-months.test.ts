@@ -134,6 +134,14 @@ archive('leaves no file of an export that could not be finished', async () => {
   )
   for (const file of Object.values(files)) assert.is(await stat(file).catch(() => undefined), undefined)
   assert.ok((await stat(taken)).size > 0)
+  // Nor over a file that another command has made meanwhile.
+  const another = join(directory, 'another.jsonl')
+  async function* overtaken() {
+    yield lines
+    await writeFile(another, 'of another')
+  }
+  await rejects(writeExport(overtaken(), [{ format: 'jsonl', file: another }]), 'EEXIST')
+  assert.is(await readFile(another, 'utf8'), 'of another')
 })
 
 archive('takes no file for an export that is not as it was written, or lacks one of the orders', async () => {
