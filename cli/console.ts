@@ -23,6 +23,8 @@ async function watch(context: Context): Promise<undefined> {
   try {
     // React's development build keeps a record of every render; this one runs for days.
     context.env.NODE_ENV ??= 'production'
+    // Where they are set, as on some machines for development, Ink draws nothing before its end. This is a terminal all the same.
+    for (const name of ['CI', 'CONTINUOUS_INTEGRATION']) delete context.env[name]
     const { show } = await import('./console/screen.ts')
     await show({ ...context, ...store })
   } finally {

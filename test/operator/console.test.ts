@@ -397,7 +397,7 @@ for (const [columns, rows] of [
   [200, 50]
 ] as const) {
   inTerminal(`shows every view with its rows and keys within ${columns} by ${rows}`, async () => {
-    const plain: Record<string, string> = rows === 24 ? { NO_COLOR: '1' } : {}
+    const plain: Record<string, string> = rows === 24 ? { NO_COLOR: '1', CI: 'true' } : {}
     const terminal = await openTerminal({ ...env, ...plain }, { args: ['console'], columns, rows })
     const look = async (name: string, ...wanted: (string | RegExp)[]) => {
       const lines = await terminal.shows(name, 'q quit', ...wanted)
