@@ -3,7 +3,7 @@
 import type { PgBoss } from 'pg-boss'
 import { matches } from '../../schemas/checks/validator.ts'
 import { deadLetterOf, type JobData, type QueueName, queues } from '../../schemas/jobs.ts'
-import { type Db, DEPENDABLE, execute, rows, sessionAt } from '../postgres/connection.ts'
+import { type Db, DEPENDABLE, execute, liftTransactionTimeout, rows, sessionAt } from '../postgres/connection.ts'
 import { conditionOf } from './job-condition.ts'
 import type { Log } from './log.ts'
 
@@ -78,8 +78,8 @@ export async function openQueue(options: {
     max: options.pool ?? QUEUE_CONNECTIONS[options.role],
     connectionTimeoutMillis: 5000,
     // Without keep-alive and time-out a server that fell silent would go unnoticed.
-    // Its upkeep takes longer than the server may let a statement take.
-    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS },
+    // Its upkeep takes longer than the server may let a statement or a transaction take.
+    ...{ keepAlive: true, query_timeout: QUERY_TIMEOUT_MS, onConnect: liftTransactionTimeout },
     ...sessionAt(options.url, `${DEPENDABLE} ${QUEUE_LIMITS}`),
     migrate: false,
     createSchema: false,

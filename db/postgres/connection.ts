@@ -151,6 +151,11 @@ function replaceReadOnly(client: pg.Client): void {
  */
 const WITHOUT_TRANSACTION_TIMEOUT = `select set_config('transaction_timeout', '0', false) where current_setting('transaction_timeout', true) <> '0'`
 
+/** For a connection that has just been made. */
+export async function liftTransactionTimeout(client: Pick<pg.ClientBase, 'query'>): Promise<void> {
+  await client.query(WITHOUT_TRANSACTION_TIMEOUT)
+}
+
 /**
  * Opens a pool; nothing connects before the first query. A statement ends after 30 s, a lock wait after 10 s, an idle
  * transaction after 30 s, so that one stuck client cannot hold the others for ever. A server that does not even report
@@ -183,7 +188,7 @@ export function openDatabase({ url, pool = 10, name = 'operator', limits = ofThe
         breakOnLostReplication(client)
         replaceReadOnly(client)
         if (limits) stream.setTimeout(limits.silenceMs, () => stream.destroy(silent(limits.silenceMs)))
-        client.query(WITHOUT_TRANSACTION_TIMEOUT).then(() => done(), done)
+        liftTransactionTimeout(client).then(() => done(), done)
       }
     },
     acquireConnectionTimeout: CONNECTION_WAIT_MS,

@@ -4,7 +4,14 @@ import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { ConfigError } from '../../schemas/config/config.ts'
 import { deadLetterOf, type QueueName, type QueueRule, queues } from '../../schemas/jobs.ts'
-import { type Db, DEPENDABLE, openDatabase, sessionAt, WITHOUT_STATEMENT_TIMEOUT } from './connection.ts'
+import {
+  type Db,
+  DEPENDABLE,
+  liftTransactionTimeout,
+  openDatabase,
+  sessionAt,
+  WITHOUT_STATEMENT_TIMEOUT
+} from './connection.ts'
 import { migrationStatus, migrations, refuseSchema, UTF8 } from './migrations.ts'
 
 type Migration = Pick<Knex.Migration, 'up'> & { config?: { transaction: boolean } }
@@ -53,6 +60,8 @@ export async function migrate(url: string): Promise<string[]> {
   lock.on('error', () => {})
   await lock.connect()
   try {
+    // The wait for the lock is a transaction, too.
+    await liftTransactionTimeout(lock)
     await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
     await refuseEncoding(lock)
     const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
@@ -101,7 +110,7 @@ async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig):
     schedule: false,
     max: 2,
     application_name: 'service-migrate',
-    ...{ keepAlive: true }
+    ...{ keepAlive: true, onConnect: liftTransactionTimeout }
   })
   boss.on('error', () => {})
   await boss.start()

@@ -242,6 +242,36 @@ patience('is waited for in a migration, of ours and of the queue', async () => {
   assert.is(limitsOf('pgboss.queue')?.statement_timeout, '0')
 })
 
+patience('is waited for where the server ends transactions earlier, by a migration and by the queue', async () => {
+  const { rows: known } = await db.raw(`select 1 from pg_settings where name = 'transaction_timeout'`)
+  // PostgreSQL has it from 17 on.
+  if (known.length === 0) return
+  const there = await openDatabaseWith(`transaction_timeout = '50ms'`)
+  const other = openDatabase({ url: there, pool: 1, name: 'test' })
+  onClose(() => other.destroy())
+  // As another run of it has.
+  await rows(other, 'select pg_advisory_lock(724200)')
+  const migrating = migrate(there)
+  const hasWaited = async () => {
+    const found = await rows(
+      db,
+      `select from pg_stat_activity where datname = :name and wait_event = 'advisory' and clock_timestamp() - xact_start > '200ms'`,
+      { name: new URL(there).pathname.slice(1) }
+    )
+    return found.length > 0
+  }
+  await Promise.race([migrating, until('the migration to wait', hasWaited)])
+  await rows(other, 'select pg_advisory_unlock(724200)')
+  assert.ok((await migrating).length > 0)
+  const queue = await openQueue({ url: there, role: 'worker', log: openLog({ level: 'silent', name: 'test' }) })
+  try {
+    const { rows: shown } = await queue.boss.getDb().executeSql('show transaction_timeout')
+    assert.equal({ ...shown[0] }, { transaction_timeout: '0' })
+  } finally {
+    await queue.close()
+  }
+})
+
 const meaning = suite('a statement in a database with defaults of its own')
 
 /** Defaults that change what statements mean, as another service on the same server may want them. */
