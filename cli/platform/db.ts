@@ -2,7 +2,7 @@
 import type { Command } from 'commander'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { locateDatabase } from '../../db/platform/store.ts'
-import { type Db, openDatabase } from '../../db/postgres/connection.ts'
+import { type Db, lacksPrivilege, openDatabase } from '../../db/postgres/connection.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { migrationStatus } from '../../db/postgres/migrations.ts'
 import { reachDatabase } from '../../db/postgres/reach.ts'
@@ -22,7 +22,7 @@ export function addDatabase(program: Command): void {
       withoutStore(
         context =>
           withDatabase(context, async (db, url) => {
-            const applied = await migrate(url)
+            const applied = await migrate(url).catch(explainRights)
             if (applied.length > 0) {
               const details = { applied }
               await recordAudit(db, { actor: context.actor, action: 'db.migrate', details })
@@ -89,6 +89,19 @@ ${examples('db grant trading_service')}`
           ].join('\n')
       })
     )
+}
+
+/** From version 15 on PostgreSQL lets nobody but its owner make tables in a database, unless it is granted. */
+function explainRights(error: unknown): never {
+  if (!lacksPrivilege(error)) throw error
+  // knex puts the statement before the message.
+  const reason = (error as Error).message.split(' - ').at(-1)
+  throw new CommandRefusal(
+    `The role in DATABASE_URL may not make the tables (${reason}): run this as the database's owner.`,
+    {
+      cause: error
+    }
+  )
 }
 
 /** The database as it is, migrated or not. */

@@ -3,7 +3,7 @@
 import type { Config } from '../../schemas/config/config.ts'
 import { ConfigError } from '../../schemas/config/config.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
-import { type Db, openDatabase } from '../postgres/connection.ts'
+import { type Db, lacksPrivilege, openDatabase } from '../postgres/connection.ts'
 import { migrationStatus, refuseSchema } from '../postgres/migrations.ts'
 import { reachDatabase } from '../postgres/reach.ts'
 import { systemErrorText } from '../postgres/system-errors.ts'
@@ -12,7 +12,6 @@ import type { Log } from './log.ts'
 
 /** The oldest PostgreSQL that has what the statements need. */
 export const OLDEST_VERSION = 15
-const NO_PRIVILEGE = '42501'
 
 export interface Store {
   url: string
@@ -75,7 +74,7 @@ export async function openStore(
     return { url, db, vault, pepper: await openPepper(db, vault), close }
   } catch (error) {
     await close()
-    if ((error as { code?: string }).code !== NO_PRIVILEGE) throw error
+    if (!lacksPrivilege(error)) throw error
     const reason =
       'DATABASE_URL names a role that may not use these tables: run `operator db grant ROLE` as their owner'
     throw new ConfigError(reason, { cause: error })

@@ -322,6 +322,12 @@ const CANCELED = '57014'
 /** Whether PostgreSQL cancelled a statement, as it does with one that takes longer than it may. */
 export const wasCanceled = (error: unknown): boolean => (error as { code?: unknown }).code === CANCELED
 
+// SQLSTATE insufficient_privilege.
+const NO_PRIVILEGE = '42501'
+
+/** Whether the role may not do what the statement does. */
+export const lacksPrivilege = (error: unknown): boolean => (error as { code?: unknown }).code === NO_PRIVILEGE
+
 // SQLSTATE lock_not_available.
 const LOCKED = '55P03'
 

@@ -96,6 +96,19 @@ running('can neither change the schema nor what only grows', async () => {
   }
 })
 
+running('cannot migrate, and is reported as what it is', async () => {
+  const name = `${role}_new`
+  await owner.raw(`create database ${name}`)
+  onClose(() => owner.raw(`drop database ${name} with (force)`))
+  const there = Object.assign(new URL(url), { pathname: `/${name}` })
+  const refused = await operator({ ...harness.env, DATABASE_URL: there.href }, 'db', 'migrate')
+  assert.is(refused.exitCode, 1)
+  assert.match(
+    refused.stderr,
+    /may not make the tables \(permission denied for schema public\): run this as the database's owner/
+  )
+})
+
 running('cannot grant what the owner can, and is not reported as having done so', async () => {
   const later = `${role}_later`
   await owner.raw(`create role ${later}`)
