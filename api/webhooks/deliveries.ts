@@ -78,7 +78,7 @@ export const listWebhookDeliveries: Operation<{ params: WebhookPath; query: Deli
   tag: 'Webhooks',
   summary: 'What was sent to a webhook endpoint',
   description:
-    'Every attempt of 30 days, successes too, and what waits to be sent; the newest first. With `status` a page may be short, or empty, and have a `nextCursor` all the same: a page passes over 10,000 attempts at most.',
+    'Every attempt of 30 days, successes too, and what waits to be sent; the newest first. One that is under way while address, types, status or secret of the endpoint change is made again, and is listed then. With `status` a page may be short, or empty, and have a `nextCursor` all the same: a page passes over 10,000 attempts at most.',
   auth: 'key',
   scope: 'webhooks:read',
   params: WebhookPath,

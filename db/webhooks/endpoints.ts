@@ -129,6 +129,8 @@ export async function changeWebhook(
   { id, partnerId, reason }: { id: string; partnerId: string | null; reason: 'PARTNER' | 'OPERATOR' },
   { url, types, description, enabled, skip = false }: WebhookChanges
 ): Promise<WebhookRow> {
+  // What is sent, where and whether follows from all but the description: the holder begins anew, and what it has under way is sent again.
+  const delivers = url !== undefined || types !== undefined || enabled !== undefined || skip
   const [row] = await rows<WebhookRow>(
     trx,
     sql`update webhook_endpoints e
@@ -142,11 +144,12 @@ export async function changeWebhook(
             failures = case when :enabled or :url::text is not null then 0 else e.failures end,
             failing_since = case when :enabled or :url::text is not null then null else e.failing_since end,
             -- Nor is the pause that it requested kept; other changes say nothing of whether it can take events again.
-            paused_until = case when :enabled or :url::text is not null then null else e.paused_until end, next_at = now(),
+            paused_until = case when :enabled or :url::text is not null then null else e.paused_until end,
+            next_at = case when :delivers then now() else e.next_at end,
             position = case when :skip then greatest(e.position, s.latest) else e.position end,
             day = case when :skip then s.today else e.day end,
             gaps = case when :skip then '{}' else e.gaps end,
-            worker = null, lease = e.lease + 1
+            worker = case when :delivers then null else e.worker end, lease = e.lease + (:delivers::boolean)::int
        from (select g.day as today, coalesce(max(p.position), 0) as latest
                from event_epoch g left join event_positions p
                  on p.partner_id = (select partner_id from webhook_endpoints where id = :id) group by g.day) s
@@ -165,7 +168,8 @@ export async function changeWebhook(
       descriptionGiven: description !== undefined,
       description: description ?? null,
       enabled: enabled ?? null,
-      skip
+      skip,
+      delivers
     }
   )
   if (row && skip) {

@@ -45,6 +45,23 @@ sending('sends what happens from registration on, signed, and lists each attempt
   assert.is(receiver.book.length, 1)
 })
 
+sending('is not repeated when the endpoint is given another description meanwhile', async () => {
+  const [partner, receiver] = [await harness.makePartner(), await openReceiver()]
+  const { webhookId } = await register(partner, receiver)
+  const held = Promise.withResolvers<void>()
+  receiver.respond = (_received, response) => void held.promise.then(() => response.writeHead(204).end())
+  await partner.makeTrader()
+  await until('the request', () => receiver.book.length === 1, WAIT_MS)
+  await partner.call(updateWebhook, { params: { id: webhookId }, body: { description: 'of Acme' } })
+  held.resolve()
+  await until('the attempt', async () => (await deliveriesOf(partner, webhookId))[0]?.status === 'DELIVERED', WAIT_MS)
+  // What comes later is sent later: a second request with the first event would have been made before.
+  await partner.makeTrader()
+  await until('the next event', async () => (await deliveriesOf(partner, webhookId)).length === 2, WAIT_MS)
+  assert.is(receiver.book.length, 2)
+  assert.is.not(receiver.book[0]?.event.id, receiver.book[1]?.event.id)
+})
+
 sending('is signed at the time of the database by a worker whose clock is wrong, a test too', async () => {
   const other = await openHarness({ env: { WEBHOOK_ALLOW_PRIVATE: '1', SWEEP_MS: '200' } })
   const worker = await startTestWorker(other.env, { wallMs: 3_600_000 })
