@@ -129,7 +129,7 @@ export async function changeWebhook(
   { id, partnerId, reason }: { id: string; partnerId: string | null; reason: 'PARTNER' | 'OPERATOR' },
   { url, types, description, enabled, skip = false }: WebhookChanges
 ): Promise<WebhookRow> {
-  // What is sent, where and whether follows from all but the description: the holder begins anew, and what it has under way is sent again.
+  // All but the description decides what is sent, where, or whether: it is taken from its worker, and what was under way is sent again.
   const delivers = url !== undefined || types !== undefined || enabled !== undefined || skip
   const [row] = await rows<WebhookRow>(
     trx,
