@@ -62,7 +62,7 @@ hours('counts an early close that the events alone announce', async () => {
 })
 
 hours('of one asset are not lost with those of another that has none', () => {
-  const symbols = [{ symbol: 'Y' }, { symbol: 'X', times: allDay }]
+  const symbols = [{ symbol: 'Y' }, { symbol: 'Z', times: { settlement: '23:59:59' } }, { symbol: 'X', times: allDay }]
   const markets = [{ name: 'M', submarkets: [{ name: 'S', symbols }] }]
   const day = readTradingDay({ markets }, '2026-09-24', ({ symbol }) => String(symbol))
   assert.equal([...day], [['X', allDay]])

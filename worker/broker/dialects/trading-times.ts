@@ -10,8 +10,9 @@ export function readTradingDay(times: unknown, date: string, assetOf: (row: Body
     for (const submarket of listOf(bodyOf(market, 'a market').submarkets ?? [], 'submarkets')) {
       for (const row of listOf(bodyOf(submarket, 'a submarket').symbols ?? [], 'symbols')) {
         const body = bodyOf(row, 'a symbol')
-        // A row may lack its times: no schema requires them.
-        if (body.times === undefined || body.times === null) continue
+        // A row may lack its times, and these their opening: no schema requires them.
+        const { open } = (body.times ?? {}) as Body
+        if (open === undefined || open === null) continue
         const sessions = readSessions(bodyOf(body.times, 'times'))
         day.set(assetOf(body), withEvents(sessions, listOf(body.events ?? [], 'events'), date))
       }
