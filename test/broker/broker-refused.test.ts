@@ -83,6 +83,7 @@ const cases: [what: string, status: number, body: unknown, expected: [string, st
     ['BROKER_UPSTREAM', null, 'InvalidApplication']
   ],
   ['too many calls', 429, null, ['BROKER_UPSTREAM', null, 'RateLimit']],
+  ['too many calls in a word that is new', 429, list('TooFast'), ['BROKER_UPSTREAM', null, 'RateLimit']],
   ['too many calls under another status', 400, list('RateLimit'), ['BROKER_UPSTREAM', null, 'RateLimit']],
   ['a fault there', 500, list('InternalServerError'), ['BROKER_UPSTREAM', null, 'NotConnected']],
   ['a wrong request', 400, list('BadInputRequest'), ['BROKER_UPSTREAM', null, 'RestBadInputRequest']],

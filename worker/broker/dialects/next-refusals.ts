@@ -19,6 +19,8 @@ const tokenCodes = new Set(['Unauthorized', 'UnauthorizedAccess', 'InvalidToken'
 const expiredCodes = new Set(['TokenExpired', 'ExpiredToken'])
 const busyCodes = new Set(['RateLimit', 'RateLimitExceeded', 'TooManyRequests'])
 const requestCodes = new Set(['ValidationError', 'FieldIsRequired', 'BadInputRequest'])
+/** Codes that mean something else than too many calls, whatever the status. A code that is new means less than the status. */
+const knownCodes = new Set([...accountCodes, ...tokenCodes, ...expiredCodes, ...requestCodes])
 
 /** The first error of a response, in either form; null when the body is no error. */
 export function readRestError(body: unknown): RestError | null {
@@ -34,7 +36,8 @@ export function readRestError(body: unknown): RestError | null {
 /** Whether a response means that there were too many calls. */
 export function isBusy(status: number, body: unknown): boolean {
   const code = readRestError(body)?.code ?? null
-  return code === null ? status === 429 : busyCodes.has(code)
+  if (code !== null && busyCodes.has(code)) return true
+  return status === 429 && (code === null || !knownCodes.has(code))
 }
 
 /** The error that a refused call for a socket's address ends with. `appIdHeader` is how the application was named. */
