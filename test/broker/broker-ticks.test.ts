@@ -8,6 +8,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, dialect, frontOf } from '../support/dialects.ts'
 import { until } from '../support/harness.ts'
 import { clientOf, closeClients, simulator } from './broker-port.ts'
+import { openRelay } from './broker-relay.ts'
 
 const streaming = suite('live prices')
 
@@ -45,6 +46,19 @@ streaming('bring every tick of what is wanted, as printed, and of nothing else',
   const zeros = '0'.repeat(decimals - 1)
   await until('the price with its last zeros', async () => seen.some(({ price }) => price === `1219.5${zeros}`))
   ticks.want(new Set())
+})
+
+// No schema requires anything of a tick but its decimals.
+streaming('bring the ticks of a broker that does not name their asset', async () => {
+  const relay = await openRelay(simulator, ({ tick, ...frame }) =>
+    tick === undefined ? frame : { ...frame, tick: { ...(tick as object), symbol: undefined } }
+  )
+  const { ticks, seen } = ticksOf(clientOf({ ticksKeptMs: 100 }, relay))
+  ticks.want(new Set(['R_100', '1HZ100V']))
+  await some(seen, 'R_100')
+  await some(seen, '1HZ100V')
+  ticks.want(new Set())
+  relay.close()
 })
 
 streaming('name what the broker does not have', async () => {

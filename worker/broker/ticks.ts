@@ -257,7 +257,7 @@ export class BrokerTicks implements TickStreams {
       this.#fill()
       return true
     }
-    const tick = readResponse(frame, each => readTick(each, this.#options.pipSizes))
+    const tick = readResponse(frame, each => readTick(each, asset, this.#options.pipSizes))
     if (tick.asset !== asset) return false
     subscription.lastAt = performance.now()
     if (!this.#wanted.has(asset)) return true
@@ -269,9 +269,10 @@ export class BrokerTicks implements TickStreams {
   }
 }
 
-function readTick(frame: Frame, pipSizes: ReadonlyMap<string, number>): Tick {
+/** A tick of the asset's stream, which it need not name: no schema requires that. */
+function readTick(frame: Frame, streamed: string, pipSizes: ReadonlyMap<string, number>): Tick {
   const body = bodyOf(frame.tick, 'tick')
-  const asset = textOf(body, 'symbol')
+  const asset = body.symbol === undefined ? streamed : textOf(body, 'symbol')
   const decimals = optionalInteger(body, 'pip_size') ?? pipSizes.get(asset)
   const quote = decimalOf(body, 'quote')
   const printed = decimals !== undefined && decimals >= 0 && decimals <= MOST_DECIMALS
