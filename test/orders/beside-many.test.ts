@@ -1,12 +1,11 @@
 // What an order reads does not grow with what others have: not with the followers of somebody else's leader, and not with
 // accounts that were stored at once. Nor does the erasure of a trader with others' orders. Counted in rows that its statements read, as PostgreSQL counts them for a transaction.
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { renewLease } from '../../db/orders/leases.ts'
 import { listOrders } from '../../db/orders/listing.ts'
 import { inPhases } from '../../db/orders/reading.ts'
-import { type Draft, storeOrders } from '../../db/orders/storing.ts'
+import { storeOrders } from '../../db/orders/storing.ts'
 import { countUnfinished } from '../../db/partners/partners.ts'
 import { failHalted, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
@@ -17,6 +16,7 @@ import { closeAll, openHarness, type TestTrader } from '../support/harness.ts'
 import { daysAgo, insertOldOrder } from '../support/old-orders.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { rowsRead } from '../support/rows-read.ts'
+import { draftOf } from '../support/tick-order.ts'
 
 const MANY = 3000
 const FEW = 50
@@ -55,29 +55,6 @@ async function fill(filled: () => Promise<unknown>): Promise<void> {
     await filled()
   })
 }
-
-const draftOf = ({ traderExternalId }: Pick<TestTrader, 'traderExternalId'>, partnerId: string): Draft => ({
-  partnerId,
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  accountMode: null,
-  caller: null,
-  replyChannel: null,
-  ttlMs: 10_000,
-  terms: {
-    kind: 'BINARY',
-    asset: 'R_100',
-    contractType: 'CALL',
-    direction: null,
-    multiplier: null,
-    stake: '1',
-    duration: 5,
-    durationUnit: 't',
-    barrier: null,
-    stopLoss: null,
-    takeProfit: null
-  }
-})
 
 const few = async (table: string, run: (trx: Db) => Promise<unknown>): Promise<void> => {
   const read = await rowsRead(db, table, run)
@@ -155,7 +132,7 @@ beside('reads none of the follows of another leader when it is stored', async ()
   )
   await db.raw('analyze follows, traders, broker_accounts')
   const isLeading = async (partnerId: string, whose: TestTrader) => {
-    const draft = draftOf(whose, partnerId)
+    const draft = draftOf({ partnerId, traderExternalId: whose.traderExternalId })
     const read = await rowsRead(db, 'follows', trx => storeOrders(trx, queue, [draft]))
     assert.ok(read < FEW, `${read} follows read`)
     const stored = await db('orders').where({ client_order_id: draft.clientOrderId }).first('has_followers')

@@ -1,6 +1,5 @@
 // The steps between intent and decision as rows: what is written about one claim never touches the next one,
 // although order and worker are the same. (An update whose acknowledgement was lost is written again.)
-import { randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../../db/orders/claiming.ts'
@@ -8,7 +7,7 @@ import { declareAbsent } from '../../db/orders/deciding.ts'
 import { markFailed, markReset, releaseLostClaims, releaseUnsent } from '../../db/orders/placing.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { countCheck, markReview, takeDoubts } from '../../db/orders/resolving.ts'
-import { type Draft, storeOrders } from '../../db/orders/storing.ts'
+import { storeOrders } from '../../db/orders/storing.ts'
 import { findCallers } from '../../db/partners/keys.ts'
 import { parseApiKey } from '../../db/platform/crypto.ts'
 import { rows } from '../../db/postgres/connection.ts'
@@ -22,6 +21,7 @@ import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
+import { draftOf } from '../support/tick-order.ts'
 
 const harness = await openHarness()
 const { db, queue } = harness.services
@@ -359,37 +359,13 @@ taking('is not all: an order that waits without a job is found by the clock', as
 
 const grouping = suite('orders stored by one statement')
 
-const draftOf = (traderExternalId: string, changes: Partial<Draft> = {}): Draft => ({
-  partnerId: partner.partnerId,
-  traderExternalId,
-  clientOrderId: randomUUID(),
-  accountMode: null,
-  caller: null,
-  replyChannel: null,
-  ttlMs: 10_000,
-  terms: {
-    kind: 'BINARY',
-    asset: 'R_100',
-    contractType: 'CALL',
-    direction: null,
-    multiplier: null,
-    stake: '1',
-    duration: 5,
-    durationUnit: 't',
-    barrier: null,
-    stopLoss: null,
-    takeProfit: null
-  },
-  ...changes
-})
-
 grouping('are each stored by what its own caller was authenticated by', async () => {
   const { traderExternalId } = await partner.makeTrader()
   const lookup = parseApiKey(partner.key)?.lookup as string
   const [caller] = await findCallers(db, [lookup])
   const [good, changed] = [
-    draftOf(traderExternalId, { caller: { lookup, facts: caller?.facts as string } }),
-    draftOf(traderExternalId, { caller: { lookup, facts: 'as they were before' } })
+    draftOf({ partnerId: partner.partnerId, traderExternalId }, { caller: { lookup, facts: caller?.facts as string } }),
+    draftOf({ partnerId: partner.partnerId, traderExternalId }, { caller: { lookup, facts: 'as they were before' } })
   ]
   for (const drafts of [
     [good, changed],
@@ -406,8 +382,12 @@ grouping('are each stored by what its own caller was authenticated by', async ()
 
 grouping('are one order where they have one clientOrderId, which the first of them has created', async () => {
   const { traderExternalId } = await partner.makeTrader()
-  const draft = draftOf(traderExternalId)
-  const outcomes = await storeOrders(db, queue, [draft, draftOf(traderExternalId), { ...draft }])
+  const draft = draftOf({ partnerId: partner.partnerId, traderExternalId })
+  const outcomes = await storeOrders(db, queue, [
+    draft,
+    draftOf({ partnerId: partner.partnerId, traderExternalId }),
+    { ...draft }
+  ])
   const created = outcomes.map(outcome => outcome.order && 'created' in outcome && outcome.created)
   assert.equal(created, [true, true, false])
   assert.is(outcomes[2]?.order?.id, outcomes[0]?.order?.id)
