@@ -15,7 +15,7 @@ import { approvePayout, markPayoutPaid, rejectPayout } from '../../db/money/payo
 import { revokeKey as revoke } from '../../db/partners/keys.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
-import { markRejected } from '../../db/traders/accounts.ts'
+import { markProven, markRejected } from '../../db/traders/accounts.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { countLockWaits } from '../support/lock-waits.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
@@ -458,6 +458,10 @@ types('an account is exchanged, again, and refused by the broker', async () => {
   assert.equal(typesOf(refused), ['account.rejected'])
   assert.equal(refused[0]?.data, await shown())
   assert.is((await shown()).reason, 'TOKEN_EXPIRED')
+  // That the broker accepted this token before does not show any more, however late it is written.
+  await markProven(db, id, { version, currency: null })
+  const { proven_version: proven, refusals } = await db('broker_accounts').where({ id }).first()
+  assert.equal([proven, refusals], [null, 1])
 })
 
 types('a key is created and revoked', async () => {
