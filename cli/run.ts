@@ -13,7 +13,7 @@ import type { Order } from '../schemas/orders.ts'
 import { openSharedBroker } from './run/broker.ts'
 import { type Child, ChildEnded, startChild } from './run/children.ts'
 import { curlOf, type Demo, openDemo, placeDemoOrder } from './run/demo.ts'
-import { doctorLine, operatorLines, settingsToRepeat, workerLine } from './run/others.ts'
+import { doctorLine, operatorLines, placeOf, portOf, settingsToRepeat, workerLine } from './run/others.ts'
 import { openPrinter, type Printer } from './run/output.ts'
 import { choosePort } from './run/port.ts'
 import { type Context, withoutStore } from './terminal/context.ts'
@@ -41,6 +41,8 @@ interface RunContext {
   opened(close: () => Promise<unknown>): void
   /** Ends the run as soon as this resolves with what went wrong. */
   watch(lost: Promise<string>): void
+  /** Whether it is being stopped: nothing is started any more. */
+  stopping(): boolean
 }
 
 async function run(context: Context, options: RunOptions): Promise<undefined> {
@@ -57,7 +59,8 @@ async function run(context: Context, options: RunOptions): Promise<undefined> {
     options,
     print: openPrinter(json ? process.stderr : process.stdout),
     opened: close => closes.push(close),
-    watch: sign => void sign.then(lost.resolve)
+    watch: sign => void sign.then(lost.resolve),
+    stopping: () => stopping
   }
   const close = async () => {
     for (let last = closes.pop(); last; last = closes.pop()) await last()
@@ -90,15 +93,20 @@ async function start(running: RunContext): Promise<void> {
   const children = { WEBHOOK_ALLOW_PRIVATE: '1', ...env, ...broker }
   // The api has METRICS_PORT, the worker the one after it.
   const metrics = config.metricsPort > 0 ? { METRICS_PORT: String(config.metricsPort + 1) } : {}
+  let worker: Child | undefined
+  // Named before the api, and so stopped after it: requests that end need it.
+  running.opened(async () => worker?.stop())
+  const address = await startApi(running, children)
+  if (running.stopping()) return
+  // The worker shows addresses as well, in events that it sends: it has to know the port that the api took.
   const printWorker = print.as('worker')
-  const worker = startChild({
+  worker = startChild({
     name: 'worker',
     file: 'worker/main.ts',
-    env: { ...children, ...metrics },
+    env: { ...children, PORT: portOf(address), ...metrics },
     print: printWorker
   })
-  running.opened(() => worker.stop())
-  const [address] = await Promise.all([startApi(running, children), worker.ready])
+  await worker.ready
   running.watch(worker.ended)
 
   const store = await openStore({ ...config, databaseUrl: url }, { name: 'run' })
@@ -201,7 +209,9 @@ function report(
     ...(order ? ['', 'A five-tick order, placed over HTTP and settled:', '', indent(lines(order)), ''] : [''])
   ]
   if (!options.once) {
-    const repeated = settingsToRepeat(env, readEnvFile())
+    const file = readEnvFile()
+    const repeated = settingsToRepeat(env, file)
+    const beside = { config, place: placeOf(address, env, file) }
     const same = repeated.length > 0 ? `, with the same ${repeated.join(', ')}` : ''
     words.push(
       'Place one more; the same clientOrderId again returns the same order:',
@@ -210,14 +220,14 @@ function report(
       '',
       `Administer it from another terminal, in this directory${same}:`,
       '',
-      indent(operatorLines(config, [`partners show ${demo.partnerId}`, 'orders list', 'events tail']).join('\n')),
-      indent(doctorLine(config, broker)),
+      indent(operatorLines(beside, [`partners show ${demo.partnerId}`, 'orders list', 'events tail']).join('\n')),
+      indent(doctorLine(beside, broker)),
       '',
       '`events tail` shows each order as it is bought and settled, and everything else that happens.',
       '',
       'One more worker shares the work, from such a terminal as well:',
       '',
-      indent(workerLine(config, broker)),
+      indent(workerLine(beside, broker)),
       '',
       'Ctrl-C stops everything; the data stay.',
       ''

@@ -5,9 +5,11 @@
 
 import { execFile } from 'node:child_process'
 import { chmod, mkdtemp } from 'node:fs/promises'
+import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
@@ -46,6 +48,42 @@ function isGone(pid: number): boolean {
 
 const gone = (pids: number[]) => until('the processes of the run to end', () => pids.every(isGone), 20_000)
 
+/** Deploys a site: whatever shows its address, by the run's own processes or beside it, shows that of the api. */
+async function showsOneAddress(shown: string, beside: Record<string, string>): Promise<void> {
+  const address = /Ready at (\S+)/.exec(shown)?.[1] as string
+  const [, authorization] = /-H '?Authorization: ([^']+)'/.exec(shown) as unknown as [string, string]
+  const post = async (path: string, body: object): Promise<{ url: string }> => {
+    const headers = { authorization, 'content-type': 'application/json' }
+    const response = await fetch(address + path, { method: 'POST', headers, body: JSON.stringify(body) })
+    assert.is(response.status, 200)
+    return (await response.json()) as { url: string }
+  }
+  let sent: string | undefined
+  const receiver = createHttpServer(async (request, response) => {
+    sent = await text(request)
+    response.end()
+  }).listen(0, '127.0.0.1')
+  onClose(async () => receiver.close())
+  await new Promise(resolve => receiver.once('listening', resolve))
+  const { port } = receiver.address() as { port: number }
+  await post('/v1/webhooks', { url: `http://127.0.0.1:${port}/`, types: ['deployment.live'] })
+  const { url } = await post('/v1/templates/horizon/deploy', { tenantSlug: 'run-site', brandName: 'Run' })
+  assert.is(url, `${address}/sites/run-site/`)
+  const event = JSON.parse(await until('the event', () => sent, 60_000)) as { data: { url: string } }
+  assert.is(event.data.url, url)
+  const listed = await operator(
+    beside,
+    'events',
+    'list',
+    '--partner',
+    partnerId,
+    '--types',
+    'deployment.live',
+    '--json'
+  )
+  assert.is(listed.json.data[0].data.url, url)
+}
+
 const running = suite('operator run')
 
 let partnerId = ''
@@ -61,6 +99,11 @@ running('places a five-tick order over HTTP and returns it closed', async () => 
 })
 
 running('stays up, shows a command that places one more, and on Ctrl-C stops every process in order', async () => {
+  // The default port is busy, by this or by somebody else's process: the api takes another one.
+  const busy = createServer()
+    .listen(8080, '127.0.0.1')
+    .on('error', () => {})
+  onClose(async () => busy.close())
   const run = start({ SETTLE_WAIT_MS: '44000' })
   await run.line(/Ctrl-C stops everything/)
   const shown = run.lines.join('\n')
@@ -80,6 +123,7 @@ running('stays up, shows a command that places one more, and on Ctrl-C stops eve
   const settings = /^ {2}(.*)npm run -s worker$/m.exec(shown)?.[1]
   assert.ok(settings, shown)
   const given = [...(settings as string).matchAll(/(\w+)='?([^' ]+)'? /g)].map(([, name, value]) => [name, value])
+  await showsOneAddress(shown, Object.fromEntries(given))
   const worker = await startWorker(Object.fromEntries(given))
   worker.kill('SIGTERM')
   assert.is(await worker.ended, 0)
