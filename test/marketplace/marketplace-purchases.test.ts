@@ -5,7 +5,7 @@ import { refundPurchase, refundSubscription } from '../../api/admin.ts'
 import { retireBot, updateCreatorBot } from '../../api/marketplace/creator.ts'
 import { getCreatorEarnings } from '../../api/marketplace/earnings.ts'
 import { getMarketplaceBot, listBotReviews, reviewBot } from '../../api/marketplace/listings.ts'
-import { listMyPurchases, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
+import { cancelSubscription, listMyPurchases, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { balanceOf } from '../../db/money/ledger.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
@@ -326,6 +326,24 @@ refunding('of a subscription pays its last month back once and ends it', async (
   const figures = earned.bots.find((bot: { botId: string }) => bot.botId === botId)
   assert.equal([figures.subscribers, figures.grossUsd, figures.netUsd], [0, 0, 0])
   assert.is((await admin.call(refundSubscription, { ...of('sub_unknown'), body: { reason } })).status, 404)
+})
+
+refunding('of a subscription that has ended keeps when it did, and ends it no second time', async () => {
+  const { creator, buyer } = await market(10, '20')
+  const other = await harness.makePartner()
+  await fund(harness, other, '20')
+  const botId = await makeBot(creator, { monthlyPriceUsd: 10 })
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await other.call(subscribeToBot, of(botId))
+  const subscription = () => db('marketplace_subscriptions').where({ id: body.subscriptionId })
+  await subscription().update({ status: 'PAST_DUE' })
+  assert.is((await buyer.call(cancelSubscription, of(body.subscriptionId))).body.status, 'CANCELED')
+  const { canceled_at: ended } = await subscription().first()
+  assert.is((await admin.call(refundSubscription, { ...of(body.subscriptionId), body: { reason } })).status, 200)
+  assert.equal((await subscription().first()).canceled_at, ended)
+  const { body: earned } = await creator.call(getCreatorEarnings)
+  const figures = earned.bots.find((bot: { botId: string }) => bot.botId === botId)
+  assert.equal([figures.subscribers, figures.grossUsd, figures.netUsd], [1, 10, 8])
 })
 
 refunding('leaves the review of a party that has the bot by other means', async () => {

@@ -17,11 +17,17 @@ import {
   rotateWebhookSecret,
   updateWebhook
 } from '../../api/webhooks/endpoints.ts'
+import { openVault } from '../../db/platform/crypto.ts'
 import type { Db } from '../../db/postgres/connection.ts'
 import { listDeliveries, PASSED_AT_MOST } from '../../db/webhooks/deliveries.ts'
-import { deleteWebhook as deleteEndpoint } from '../../db/webhooks/endpoints.ts'
+import {
+  deleteWebhook as deleteEndpoint,
+  resealWebhooks,
+  rotateSecret,
+  secretContext
+} from '../../db/webhooks/endpoints.ts'
 import { newest, readAll, sequenceAll } from '../events/reading.ts'
-import { closeAll, openHarness, until } from '../support/harness.ts'
+import { closeAll, openHarness, TOKEN_KEYS, until } from '../support/harness.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { rowsRead } from '../support/rows-read.ts'
@@ -200,6 +206,23 @@ managing('of a suspended partner get nothing until it is in good standing again'
   assert.is(receiver.book.length, 0)
   await db('partners').where({ id: partner.partnerId }).update({ suspended_at: null })
   await until('its own', () => receiver.book.length === 1, WAIT_MS)
+})
+
+managing('keep the secret that their partner requested while the keys are rotated', async () => {
+  const { vault } = harness.services
+  const partner = await harness.makePartner()
+  const { body: made } = await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/rotated' } })
+  const id = made.webhookId as string
+  const rotating = await db.transaction()
+  const { secret } = await rotateSecret(rotating, vault, id, partner.partnerId)
+  const next = openVault(`next:${Buffer.alloc(32, 5).toString('base64')},${TOKEN_KEYS}`)
+  // This endpoint alone: others are sent to by a worker without the new key.
+  const resealing = resealWebhooks(db, next, { oldKeyId: vault.keyId, after: id.slice(0, -1), limit: 1 })
+  await untilLockWaits(db, { work: resealing }).finally(() => rotating.commit())
+  assert.equal([(await resealing).resealed, (await resealing).unreadable], [0, []])
+  const row = await db('webhook_endpoints').where({ id }).first()
+  const stored = { keyId: row.secret_key_id, sealed: row.secret_sealed }
+  assert.is(vault.open(stored, secretContext(id)), secret)
 })
 
 listing('of a rare status pass over so many others for a page, and go on after them', async () => {
