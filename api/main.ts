@@ -23,6 +23,7 @@ import { openStore } from '../db/platform/store.ts'
 import { collectStoreMetrics } from '../db/platform/store-metrics.ts'
 import { openReads } from '../db/postgres/replica.ts'
 import { listenAt } from '../db/postgres/system-errors.ts'
+import { ownAddress } from '../schemas/config/config.ts'
 import { createApp } from './app.ts'
 import { openFeed } from './events/feed.ts'
 import { EventStream } from './events/stream/server.ts'
@@ -88,7 +89,7 @@ services.stalls.watch(server)
 const stream = new EventStream(services)
 stream.attach(server)
 await listenAt(server, { ...config, settings: { host: 'HOST', port: 'PORT' } })
-const address = `http${config.tls ? 's' : ''}://${config.host}:${(server.address() as AddressInfo).port}`
+const address = ownAddress(config.host, (server.address() as AddressInfo).port, config.tls !== undefined)
 
 collectProcessMetrics()
 watchOpenFiles(log)

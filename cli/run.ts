@@ -8,7 +8,7 @@ import { locateDatabase, openStore } from '../db/platform/store.ts'
 import { migrate } from '../db/postgres/migrate.ts'
 import { reachDatabase } from '../db/postgres/reach.ts'
 import { RunOptions } from '../schemas/commands/operator.ts'
-import type { Config } from '../schemas/config/config.ts'
+import { type Config, ownAddress, reachedAt } from '../schemas/config/config.ts'
 import type { Order } from '../schemas/orders.ts'
 import { openSharedBroker } from './run/broker.ts'
 import { type Child, ChildEnded, startChild } from './run/children.ts'
@@ -168,21 +168,13 @@ async function startApi({ context, opened, watch, print }: RunContext, env: Node
     try {
       const { address } = await api.ready
       watch(api.ended)
-      return local(address as string)
+      return ownAddress(reachedAt(host), Number(portOf(address as string)))
     } catch (error) {
       // Another process may have taken the port between our check and its start.
       const lostPort = !fixed && tries < PORT_TRIES && (await choosePort(port, { host, fixed })) !== port
       if (!(error instanceof ChildEnded) || !lostPort) throw error
     }
   }
-}
-
-/** The address as one reaches it from here: listening everywhere includes the loopback. */
-function local(address: string): string {
-  const url = new URL(address)
-  if (url.hostname === '0.0.0.0') url.hostname = '127.0.0.1'
-  if (url.hostname === '[::]') url.hostname = '[::1]'
-  return url.origin
 }
 
 interface RunOutcome {

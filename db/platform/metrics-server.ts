@@ -2,6 +2,7 @@
 // Prometheus scrapes, with a bound, never by the clock.
 import type { AddressInfo } from 'node:net'
 import client from 'prom-client'
+import { ownAddress } from '../../schemas/config/config.ts'
 import { type Db, rows } from '../postgres/connection.ts'
 import { listenAt } from '../postgres/system-errors.ts'
 import { within } from '../postgres/within.ts'
@@ -76,7 +77,7 @@ export async function serveMetrics(options: {
   await listenAt(server, { ...options, settings: { host: 'METRICS_HOST', port: 'METRICS_PORT' } })
   server.on('error', error => options.log.error({ err: error }, 'metrics'))
   const { port } = server.address() as AddressInfo
-  options.log.info({ address: `http://${options.host}:${port}/metrics` }, 'metrics')
+  options.log.info({ address: `${ownAddress(options.host, port)}/metrics` }, 'metrics')
   return {
     port,
     async close() {

@@ -250,7 +250,8 @@ export function readConfig(env: NodeJS.ProcessEnv): Config {
   const str = (name: string) => e[name] as string | undefined
   const num = (name: string) => e[name] as number
   const host = str('HOST') as string
-  const baseUrl = (str('BASE_URL') ?? ownAddress(host, num('PORT'), str('TLS_CERT') !== undefined)).replace(/\/+$/, '')
+  const own = ownAddress(reachedAt(host), num('PORT'), str('TLS_CERT') !== undefined)
+  const baseUrl = (str('BASE_URL') ?? own).replace(/\/+$/, '')
   return {
     databaseUrl: str('DATABASE_URL'),
     databasePool: num('DATABASE_POOL'),
@@ -367,6 +368,13 @@ function findMisspelt(env: NodeJS.ProcessEnv): Config['misspelt'] {
     })
 }
 
-function ownAddress(host: string, port: number, tls: boolean): string {
+/** Where this machine reaches what listens at `host`: at every address is also at its loopback, and an address of all is no link. */
+export function reachedAt(host: string): string {
+  if (host === '0.0.0.0') return '127.0.0.1'
+  return host === '::' ? '::1' : host
+}
+
+/** The address of a host, of IPv6 as well, and a port. */
+export function ownAddress(host: string, port: number, tls = false): string {
   return `http${tls ? 's' : ''}://${host.includes(':') ? `[${host}]` : host}:${port}`
 }

@@ -7,7 +7,7 @@ import { execFile } from 'node:child_process'
 import { chmod, mkdtemp } from 'node:fs/promises'
 import { createServer as createHttpServer } from 'node:http'
 import { createServer } from 'node:net'
-import { tmpdir } from 'node:os'
+import { networkInterfaces, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { text } from 'node:stream/consumers'
 import { promisify } from 'node:util'
@@ -101,10 +101,14 @@ running('places a five-tick order over HTTP and returns it closed', async () => 
 running('stays up, shows a command that places one more, and on Ctrl-C stops every process in order', async () => {
   // The default port is busy, by this or by somebody else's process: the api takes another one.
   const busy = createServer()
-    .listen(8080, '127.0.0.1')
+    .listen(8080)
     .on('error', () => {})
   onClose(async () => busy.close())
-  const run = start({ SETTLE_WAIT_MS: '44000' })
+  // At every address, where there are those of IPv6.
+  const everywhere: Record<string, string> = networkInterfaces().lo?.some(({ family }) => family === 'IPv6')
+    ? { HOST: '::' }
+    : {}
+  const run = start({ SETTLE_WAIT_MS: '44000', ...everywhere })
   await run.line(/Ctrl-C stops everything/)
   const shown = run.lines.join('\n')
   const curl = /^ {2}(curl .*\\\n.*\\\n.*\}')$/m.exec(shown)?.[1]

@@ -161,6 +161,11 @@ contradicting('have the address of an api with a certificate begin with https', 
   assert.is(readConfig({ PORT: '8080' }).baseUrl, 'http://127.0.0.1:8080')
 })
 
+contradicting('have an api at every address named by one that is a link', () => {
+  assert.is(readConfig({ HOST: '0.0.0.0' }).baseUrl, 'http://127.0.0.1:8080')
+  assert.is(readConfig({ HOST: '::' }).baseUrl, 'http://[::1]:8080')
+})
+
 const wrong = suite('a setting that is wrong by itself')
 
 wrong('is not shown where it may hold a password or a key', () => {
