@@ -75,8 +75,10 @@ export async function readPhaseCounts(db: Db): Promise<PhaseCount[]> {
       one('queued', 'queued_at'),
       one('sending', 'sent_at'),
       one('review', 'coalesce(sent_at, queued_at)'),
+      // Open orders are counted from their index alone. Those that wait for a decision are found by what was reported of them.
       `select 'open' as phase, count(*) as count, null::float8 as "oldestSeconds",
-              count(*) filter (where ${inReview}) as decisions
+              (select count(*) from contract_breaks f join orders o on o.id = f.order_id
+                where f.kind = 'IMPLAUSIBLE' and o.phase = 'open' and ${inReview}) as decisions
          from orders where phase = 'open'`
     ].join(' union all ')
   )

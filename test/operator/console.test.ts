@@ -15,6 +15,7 @@ import { addUpAnalytics } from '../../db/analytics/sums.ts'
 import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { getPayout, requestPayout } from '../../db/money/payouts.ts'
 import { topUp } from '../../db/money/wallets.ts'
+import { markUnsettled, unmarkUnsettled } from '../../db/orders/review.ts'
 import { findPartner } from '../../db/partners/partners.ts'
 import { listAudit } from '../../db/platform/audit.ts'
 import {
@@ -36,6 +37,7 @@ import { FaultyNetwork } from '../chaos/network.ts'
 import { closeAll, onClose, openHarness, type TestTrader } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
+import { rowsRead } from '../support/rows-read.ts'
 import { hasTerminal, openTerminal } from '../support/terminal.ts'
 import { makeTestSide } from '../support/test-side.ts'
 
@@ -234,8 +236,7 @@ reading('lists orders newest first, by status and by text', async () => {
 })
 
 reading('lists an open order whose end waits for the operator among those in review, as the command does', async () => {
-  const named = { error_code: 'REVIEW_REQUIRED', error_message: 'it contradicts itself' }
-  await db('orders').where({ id: opened }).update(named)
+  await markUnsettled(db, { id: opened, why: ['it contradicts itself'] })
   const listed = JSON.parse((await operator(env, 'orders', 'list', '--status', 'REVIEW', '--json')).stdout)
   const orders = await listOrderLines(db, { status: 'REVIEW', limit: 10 })
   assert.equal(
@@ -253,8 +254,22 @@ reading('lists an open order whose end waits for the operator among those in rev
   const texts = await drawOverview()
   assert.match(texts, /\nOpen +1; 1 wait for your decision\n/)
   assert.match(texts, /\nIn doubt +2, .*; 1 wait for your decision\n/)
-  await db('orders').where({ id: opened }).update({ error_code: null, error_message: null })
+  await unmarkUnsettled(db, opened)
   assert.match(await drawOverview(), /\nOpen +1\n/)
+})
+
+reading('counts open orders without reading them, however many there are', async () => {
+  const before = await db('orders').select('id')
+  await insertOrderRows(db, trader, { phase: 'open', count: 2000 })
+  await db.raw('vacuum analyze orders')
+  const read = await rowsRead(db, 'orders', readPhaseCounts)
+  await db('orders')
+    .whereNotIn(
+      'id',
+      before.map(({ id }) => id)
+    )
+    .delete()
+  assert.ok(read < 200, `${read} rows`)
 })
 
 reading('lists what is in doubt, reviews first, with how many contracts it could be', async () => {
