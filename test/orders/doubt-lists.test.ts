@@ -93,6 +93,15 @@ lists('is found where the statement has neither the code nor the payout of its c
   )
 })
 
+lists('is found where the statement does not show the id of its contract', async () => {
+  ;[nulls, lacks] = [['contract_id'], []]
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
+  const [contract] = contractsOf(accountId)
+  assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
+})
+
 for (const payout of [0.5, 3, 5000])
   lists(`settles where the lists show a payout of ${payout}, which cannot be true`, async () => {
     ;[nulls, lacks, more] = [[], [], { payout }]

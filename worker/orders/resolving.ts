@@ -29,7 +29,8 @@ import {
   isPlain,
   lackOf,
   type PlainEvidence,
-  type PurchaseWindow
+  type PurchaseWindow,
+  rowPerContract
 } from './evidence.ts'
 import { notifyCallers } from './notify.ts'
 import type { Placing } from './placing.ts'
@@ -179,7 +180,9 @@ async function isOurs(
   const from = window.from - ALONE_SECONDS
   const { rows, whole } = await readPages({ ...STATEMENT, pages: 1 }, page => session.statement({ from, ...page }))
   if (!whole) return false
-  const others = rows.flatMap(({ contractId }) => (contractId === found.contractId ? [] : [contractId]))
+  // The row of the purchase itself need not show its contract.
+  const bought = rowPerContract([found, ...rows])
+  const others = bought.flatMap(({ contractId }) => (contractId === found.contractId ? [] : [contractId]))
   const owned = await ownedContracts(services.db, order.account_id, others)
   return others.every(contractId => owned.has(contractId))
 }
