@@ -41,6 +41,10 @@ class Pipe {
     return this.#held?.reduce((sum, { length }) => sum + length, 0) ?? 0
   }
 
+  holds(text: string): boolean {
+    return Buffer.concat(this.#held ?? []).includes(text)
+  }
+
   release(): void {
     const held = this.#held
     this.#held = undefined
@@ -105,8 +109,14 @@ export class FaultyNetwork {
     return chosen.length
   }
 
-  /** Holds the traffic of the connections that `choose` selects until `release` is called; `bytes` reports how much there is. */
-  hold(choose: () => boolean, direction: WireDirection): { held: number; bytes(): number; release(): void } {
+  /**
+   * Holds the traffic of the connections that `choose` selects until `release` is called; `bytes` reports how much there is, `holds`
+   * whether a text is in it.
+   */
+  hold(
+    choose: () => boolean,
+    direction: WireDirection
+  ): { held: number; bytes(): number; holds(text: string): boolean; release(): void } {
     const pipes = [...this.#links]
       .filter(() => choose())
       .flatMap(({ there, back }) => (direction === 'both' ? [there, back] : direction === 'there' ? [there] : [back]))
@@ -114,6 +124,7 @@ export class FaultyNetwork {
     return {
       held: pipes.length,
       bytes: () => pipes.reduce((sum, pipe) => sum + pipe.held, 0),
+      holds: text => pipes.some(pipe => pipe.holds(text)),
       release() {
         for (const pipe of pipes) pipe.release()
       }
