@@ -1,7 +1,7 @@
 // Ending subscriptions at the broker: each once, within the call budget, and again when the broker was too busy.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { BrokerError } from '../../worker/broker/port.ts'
+import { BrokerError } from '../../worker/broker/broker-error.ts'
 import { unsent } from '../../worker/broker/transport/calls.ts'
 import { Forgetting } from '../../worker/broker/transport/forgetting.ts'
 import { upTo } from '../support/turns.ts'

@@ -3,8 +3,9 @@
 // Parked contracts: without a stream of their own while their end is far, through the port, in each dialect.
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
+import type { BrokerError } from '../../worker/broker/broker-error.ts'
 import type { ClientOptions } from '../../worker/broker/client.ts'
-import type { BinaryContract, Broker, BrokerAccount, BrokerError, ContractState } from '../../worker/broker/port.ts'
+import type { BinaryContract, Broker, BrokerAccount, ContractState } from '../../worker/broker/port.ts'
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
 import { upTo } from '../support/turns.ts'

@@ -5,8 +5,8 @@ import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import { type WebSocket, WebSocketServer } from 'ws'
+import { BrokerError } from '../../worker/broker/broker-error.ts'
 import type { BrokerLog } from '../../worker/broker/port.ts'
-import { BrokerError } from '../../worker/broker/port.ts'
 import { stretched } from '../support/busy.ts'
 
 export type SentFrame = Record<string, unknown> & { req_id: number }

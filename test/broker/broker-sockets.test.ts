@@ -9,7 +9,7 @@ import { connect as connectTls, createServer as createServerOfTls, type TLSSocke
 import { Worker } from 'node:worker_threads'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import type { BrokerError } from '../../worker/broker/port.ts'
+import type { BrokerError } from '../../worker/broker/broker-error.ts'
 import { breakOff } from '../../worker/broker/transport/opening.ts'
 import {
   BrokerConnection,

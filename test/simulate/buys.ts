@@ -1,6 +1,7 @@
 // What becomes of a buy once it is written.
 import { Big } from 'big.js'
-import type { BrokerAccount, BrokerError, Contract } from '../../worker/broker/port.ts'
+import type { BrokerError } from '../../worker/broker/broker-error.ts'
+import type { BrokerAccount, Contract } from '../../worker/broker/port.ts'
 import type { Deal } from './books.ts'
 import type { BuyFate, Chance } from './chance.ts'
 import { announce, type BrokerWorld, refusal, type SimulatedConnection } from './connection.ts'

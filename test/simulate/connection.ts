@@ -1,6 +1,7 @@
 // A worker's connection to the broker of a simulation, over which requests, responses and streams travel, get lost, come late,
 // and break off, and the world that all connections share.
-import { BrokerError, type ContractListener } from '../../worker/broker/port.ts'
+import { BrokerError } from '../../worker/broker/broker-error.ts'
+import type { ContractListener } from '../../worker/broker/port.ts'
 import type { Deal, WorldBooks } from './books.ts'
 import type { Chance, Counts, FaultRates } from './chance.ts'
 import type { Actor, Schedule } from './clock.ts'

@@ -1,7 +1,7 @@
 // What worker/broker/transport/opening.ts is in a simulation: a socket whose frames are handed over in memory, to whoever serves
 // its address, and the way to break it off.
 import { EventEmitter } from 'node:events'
-import { BrokerError } from '../../worker/broker/port.ts'
+import { BrokerError } from '../../worker/broker/broker-error.ts'
 
 /** The other end of a socket. */
 export interface SocketPeer {

@@ -12,8 +12,9 @@ import {
 } from '../../db/traders/accounts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
+import { BrokerError } from '../broker/broker-error.ts'
 import { tokenRefused } from '../broker/credentials.ts'
-import { type AccountFacts, type BrokerAccount, BrokerError, type Session } from '../broker/port.ts'
+import type { AccountFacts, BrokerAccount, Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
 

@@ -1,8 +1,8 @@
 // Partners' applications at the broker. When the broker refuses one, no trader can trade under it: that is logged and
 // stored for the operator, and no trader's account is rejected for it.
 import { forgetAppRefusal, noteAppRefused } from '../../db/platform/app-refusals.ts'
+import { BrokerError } from '../broker/broker-error.ts'
 import { isAppRefused } from '../broker/dialects/errors.ts'
-import { BrokerError } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 
 interface Application {

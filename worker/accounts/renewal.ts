@@ -8,8 +8,8 @@ import {
   saveRenewed,
   takeRenewals
 } from '../../db/traders/token-renewal.ts'
+import { BrokerError } from '../broker/broker-error.ts'
 import { renewToken } from '../broker/dialects/next-tokens.ts'
-import { BrokerError } from '../broker/port.ts'
 import { persist } from '../orders/persist.ts'
 import type { WorkerServices } from '../services.ts'
 import { noteRefusal } from './applications.ts'

@@ -3,8 +3,8 @@
 import { dueDays, type ReportedApplication, storeReconciliation } from '../../db/analytics/reconciliation.ts'
 import { listReportTokens, rejectReportToken, type UsableReportToken } from '../../db/analytics/report-tokens.ts'
 import { noteRefusal } from '../accounts/applications.ts'
+import { BrokerError } from '../broker/broker-error.ts'
 import type { ReportAccess } from '../broker/markup-report.ts'
-import { BrokerError } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 
 type Services = Pick<WorkerServices, 'db' | 'vault' | 'brokers' | 'log'>

@@ -4,10 +4,10 @@ import type { Log } from '../../db/platform/log.ts'
 import type { BrokerReach, SeenMarkets } from '../../db/platform/processes.ts'
 import type { Config } from '../../schemas/config/config.ts'
 import { ConfigError } from '../../schemas/config/config.ts'
+import { BrokerError } from './broker-error.ts'
 import { createNextBroker } from './dialects/next.ts'
 import { createV3Broker } from './dialects/v3.ts'
-import type { Unreachable } from './port.ts'
-import { type Broker, BrokerError } from './port.ts'
+import type { Broker, Unreachable } from './port.ts'
 
 export interface Brokers {
   /** The broker in the dialect stored with a partner or an order. Throws BrokerError where no address was given for it. */

@@ -2,13 +2,13 @@
 // budgets, bounds the number of connections, and closes unused ones.
 
 import type { CallRecords } from '../../db/platform/call-records.ts'
+import { BrokerError, closed } from './broker-error.ts'
 import { Budgets } from './budgets.ts'
 import { type ConnectionEntry, isIdle, makeRoom } from './connections.ts'
 import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import { type MarkupReport, type ReportAccess, reporterOf } from './markup-report.ts'
-import type { BrokerLog, MarketSymbol, Unreachable } from './port.ts'
-import { type Broker, type BrokerAccount, BrokerError, closed, type Market, type Session } from './port.ts'
+import type { Broker, BrokerAccount, BrokerLog, Market, MarketSymbol, Session, Unreachable } from './port.ts'
 import { Gate } from './transport/gate.ts'
 import type { Budget } from './transport/quota.ts'
 import { Reachability } from './transport/reachability.ts'

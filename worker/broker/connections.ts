@@ -1,5 +1,6 @@
 // The connections of a client of the broker, and which of them make room when there are as many as there may be.
-import { type BrokerAccount, BrokerError } from './port.ts'
+import { BrokerError } from './broker-error.ts'
+import type { BrokerAccount } from './port.ts'
 import type { BrokerTicks } from './ticks.ts'
 import type { ReconnectingConnection } from './transport/reconnecting.ts'
 import type { AccountSession } from './transport/session.ts'

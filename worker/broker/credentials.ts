@@ -2,7 +2,8 @@
 
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { type RejectedReason, rejectionMessages } from '../../schemas/traders/accounts.ts'
-import { type AccountFacts, type BrokerAccount, BrokerError } from './port.ts'
+import { BrokerError } from './broker-error.ts'
+import type { AccountFacts, BrokerAccount } from './port.ts'
 
 /** The account's token. Rejects with BROKER_DISCONNECTED when there is none, or when it is malformed. */
 export async function readToken(account: Pick<BrokerAccount, 'token'>, form: RegExp): Promise<string> {

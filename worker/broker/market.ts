@@ -3,6 +3,7 @@
 
 import Big from 'big.js'
 import type { Candle, MultiplierSpec } from '../../schemas/market.ts'
+import { BrokerError } from './broker-error.ts'
 import type { Dialect, Request } from './dialects/dialect.ts'
 import { hasNoRates, readDigits, readRates } from './dialects/exchange.ts'
 import {
@@ -20,7 +21,6 @@ import { Hours, secondsUntil, type TradingDay } from './hours.ts'
 import type { BrokerLog } from './port.ts'
 import {
   type BinaryContract,
-  BrokerError,
   type Contract,
   type ExchangeRate,
   type Least,

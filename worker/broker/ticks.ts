@@ -2,8 +2,9 @@
 // subscription ends with its connection and is opened again on the next one.
 import Big from 'big.js'
 import { pauseAfter } from '../platform/pauses.ts'
+import { BrokerError } from './broker-error.ts'
 import { bodyOf, decimalOf, integerOf, optionalInteger, textOf } from './dialects/reading.ts'
-import { BrokerError, type BrokerLog, type Market, type Tick, type TickStreams } from './port.ts'
+import type { BrokerLog, Market, Tick, TickStreams } from './port.ts'
 import { type ReconnectingConnection, readResponse } from './transport/reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from './transport/sockets.ts'
 

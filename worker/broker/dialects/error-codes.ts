@@ -1,7 +1,8 @@
 // Each of the broker's error codes and its mapping: our code, and whether a buy or sell with this response may have run
 // all the same ('unknown' is doubt, to be resolved). The codes both dialects use are here, those that only the newer
 // one names in newer-error-codes.ts; one lookup serves both, since no code changed its meaning.
-import type { BrokerError, OrderField } from '../port.ts'
+import type { BrokerError } from '../broker-error.ts'
+import type { OrderField } from '../port.ts'
 
 export interface ErrorMapping {
   code: BrokerError['code']

@@ -1,8 +1,9 @@
 // The broker's refusals: read from a frame, and made into the error that a call ends with. The meaning of the codes is
 // in error-codes.ts.
 import { rejectionMessages } from '../../../schemas/traders/accounts.ts'
+import { BrokerError } from '../broker-error.ts'
 import { secondsUntil, statedOpenings } from '../hours.ts'
-import { BrokerError, type OrderField } from '../port.ts'
+import type { OrderField } from '../port.ts'
 import { doubt, type ErrorMapping, errorMappings, upstream } from './error-codes.ts'
 import { newerErrorMappings } from './newer-error-codes.ts'
 import { cut } from './reading.ts'

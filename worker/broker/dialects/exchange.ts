@@ -1,6 +1,6 @@
 // The broker's exchange rates and the decimals of its currencies, from its responses.
 import Big from 'big.js'
-import type { BrokerError } from '../port.ts'
+import type { BrokerError } from '../broker-error.ts'
 import type { Frame } from '../transport/sockets.ts'
 import { bodyOf, integerOf, optionalDecimal } from './reading.ts'
 

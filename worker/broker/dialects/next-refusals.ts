@@ -1,7 +1,8 @@
 // Refusals of the newer dialect's REST side. Only their code shows what was refused: the call for a socket's address has no
 // statuses but 400, 401 and 500. Errors come as a list or as a single object.
+
+import { BrokerError } from '../broker-error.ts'
 import { tokenRefused } from '../credentials.ts'
-import { BrokerError } from '../port.ts'
 import { isAppRefused } from './errors.ts'
 import { unknowns } from './next-unknowns.ts'
 import { cut } from './reading.ts'

@@ -1,7 +1,7 @@
 // Renews a token of the newer dialect at the broker's authorisation server, by OAuth 2.0 (RFC 6749, section 6). The documents
 // state no lifetime, so the one in the response counts.
 
-import { BrokerError } from '../port.ts'
+import { BrokerError } from '../broker-error.ts'
 import { unreachable } from './next-refusals.ts'
 import { unknowns } from './next-unknowns.ts'
 

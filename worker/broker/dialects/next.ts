@@ -2,11 +2,12 @@
 // follow its strictest document, responses are accepted as its loosest describes them. Assumptions beyond the documents
 // are in next-unknowns.ts; everything that is not this dialect's own is in the files beside it.
 import Big from 'big.js'
+import { BrokerError } from '../broker-error.ts'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
 import { reporterOf } from '../markup-report.ts'
-import { type Broker, BrokerError, type ContractState } from '../port.ts'
+import type { Broker, ContractState } from '../port.ts'
 import type { Dialect, PipSizeOf } from './dialect.ts'
 import { readEvidence, termsOfRequest } from './mapping.ts'
 import { RefusedApplications } from './next-refusals.ts'

@@ -1,11 +1,12 @@
 // The broker's API v3: one socket per account, authorised with the account's token; requests and responses by its
 // schemas. Everything that is not v3's own is in the files beside this.
 import Big from 'big.js'
+import { BrokerError } from '../broker-error.ts'
 import { type ClientOptions, createClient } from '../client.ts'
 import { confirmAccount, readToken, tokenRefused } from '../credentials.ts'
 import { decimalsOf } from '../market.ts'
 import type { MarkupReport, ReportAccess, ReportedMarkup } from '../markup-report.ts'
-import { type AccountFacts, type Broker, type BrokerAccount, BrokerError, type ContractState } from '../port.ts'
+import type { AccountFacts, Broker, BrokerAccount, ContractState } from '../port.ts'
 import type { CallLimits, CallWindows } from '../transport/call-window.ts'
 import { readResponse } from '../transport/reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from '../transport/sockets.ts'

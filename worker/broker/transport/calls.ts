@@ -1,6 +1,6 @@
 // The calls under way on one connection: each waits for the frame that carries its number, until its time is over or it
 // is given up. The connection decides how a call ends.
-import { BrokerError } from '../port.ts'
+import { BrokerError } from '../broker-error.ts'
 import type { Frame, Stream } from './streams.ts'
 
 export interface CallOptions {

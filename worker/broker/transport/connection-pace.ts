@@ -1,7 +1,7 @@
 // How fast calls may follow each other on one connection, where the broker limits calls in a second: further calls wait,
 // purchases and sales first. Below the limit no call waits.
 import { type Clock, systemClock } from '../../platform/clock.ts'
-import type { BrokerError } from '../port.ts'
+import type { BrokerError } from '../broker-error.ts'
 import { SlidingCount } from './sliding.ts'
 import { type TakeOptions, WaitingCalls } from './waiting-calls.ts'
 

@@ -1,8 +1,9 @@
 // Ends subscriptions at the broker. A stream stays open there, and counts against the connection's limit, until it is
 // forgotten; so every stream we stop using is forgotten, one after the other and within the call budget.
 import { setTimeout as delay } from 'node:timers/promises'
+import { BrokerError } from '../broker-error.ts'
 import { isRateLimit } from '../dialects/errors.ts'
-import { BrokerError, type BrokerLog } from '../port.ts'
+import type { BrokerLog } from '../port.ts'
 
 /** The call budget that `forget` counts in. */
 export interface ForgetBudget {

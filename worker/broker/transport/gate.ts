@@ -1,5 +1,5 @@
 // A gate before something costly: connections that are being opened.
-import { BrokerError, closed } from '../port.ts'
+import { BrokerError, closed } from '../broker-error.ts'
 
 const AGAIN_MS = 1_000
 /**

@@ -2,7 +2,7 @@
 import { connect, isIP, type Socket, type TcpNetConnectOpts } from 'node:net'
 import { type ConnectionOptions as ConnectionOptionsOfTls, connect as connectTls } from 'node:tls'
 import WebSocket, { type ClientOptions } from 'ws'
-import { BrokerError } from '../port.ts'
+import { BrokerError } from '../broker-error.ts'
 
 const MAX_FRAME_BYTES = 16 * 1024 * 1024
 

@@ -1,7 +1,8 @@
 // Whether the broker can be reached at all. After two failures in a row, or a call during which nothing arrived from it, only one
 // probe at growing pauses tries until the broker is back, and new connections fail at once. The change is logged once in each direction.
 import { pauseAfter } from '../../platform/pauses.ts'
-import { BrokerError, type BrokerLog, type Unreachable } from '../port.ts'
+import { BrokerError } from '../broker-error.ts'
+import type { BrokerLog, Unreachable } from '../port.ts'
 
 interface ReachabilityOptions {
   what: string

@@ -4,10 +4,10 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import { backOff } from '../../../db/platform/back-off.ts'
 import { pauseAfter } from '../../platform/pauses.ts'
+import { BrokerError, closed } from '../broker-error.ts'
 import { isAppRefused, isOurFault, isRateLimit, wantsReauthorising } from '../dialects/errors.ts'
 import { BadFrame } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
-import { BrokerError, closed } from '../port.ts'
 import type { Budget } from './quota.ts'
 import type { BrokerConnection, CallOptions, Frame, Stream } from './sockets.ts'
 

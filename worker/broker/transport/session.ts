@@ -1,19 +1,19 @@
 // One account's session with the broker in any dialect: the port's calls over the account's connection.
 import type { ContractLimits } from '../../../schemas/market.ts'
+import { BrokerError } from '../broker-error.ts'
 import type { Request } from '../dialects/dialect.ts'
 import { BadFrame, type Body, bodyOf, decimalOf, idOf, listOf, moneyOf, textOf, timeOf } from '../dialects/reading.ts'
 import { endOf, secondsOf } from '../dialects/shortcode.ts'
 import { PROFIT_TABLE, readPages } from '../pages.ts'
-import {
-  type Bought,
-  BrokerError,
-  type BuyOptions,
-  type Contract,
-  type ContractListener,
-  type ContractState,
-  type Evidence,
-  type ListRange,
-  type Session
+import type {
+  Bought,
+  BuyOptions,
+  Contract,
+  ContractListener,
+  ContractState,
+  Evidence,
+  ListRange,
+  Session
 } from '../port.ts'
 import { readResponse } from './reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from './sockets.ts'

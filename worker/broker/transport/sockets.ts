@@ -2,9 +2,10 @@
 // every call one way or another. Knows frames, but no call's meaning.
 import type { Socket } from 'node:net'
 import WebSocket from 'ws'
+import { BrokerError } from '../broker-error.ts'
 import { isAppRefused, readRefusal, refused } from '../dialects/errors.ts'
 import { parseJson } from '../dialects/reading.ts'
-import { BrokerError, type BrokerLog } from '../port.ts'
+import type { BrokerLog } from '../port.ts'
 import { type CallOptions, Calls, disconnected, noResponse, type PendingCall, unsent } from './calls.ts'
 import { ConnectionPace } from './connection-pace.ts'
 import { type ForgetBudget, Forgetting } from './forgetting.ts'

@@ -2,10 +2,11 @@
 // requested again on the next one (restoring.ts), and given up only when that fails for a minute. A connection carries
 // only so many streams (stream-places.ts); contracts whose end is far are parked without one (parked.ts).
 
+import { BrokerError } from '../broker-error.ts'
 import type { Dialect, PipSizeOf } from '../dialects/dialect.ts'
 import { bodyOf } from '../dialects/reading.ts'
 import { endOf } from '../dialects/shortcode.ts'
-import { type Bought, BrokerError, type ContractListener, type ContractState } from '../port.ts'
+import type { Bought, ContractListener, ContractState } from '../port.ts'
 import { ParkedContracts, type ParkedOptions } from './parked.ts'
 import { readResponse } from './reconnecting.ts'
 import { Restoring } from './restoring.ts'

@@ -1,6 +1,6 @@
 // Calls that wait for their turn: urgent ones first, each group in its order, none longer than it may.
 import type { Clock } from '../../platform/clock.ts'
-import { BrokerError } from '../port.ts'
+import { BrokerError } from '../broker-error.ts'
 
 export interface TakeOptions {
   /** Purchases and sales: served first, and they alone may use the reserve. */
