@@ -5,6 +5,7 @@ import * as assert from 'uvu/assert'
 import { claimOrders, takeOrders } from '../../db/orders/claiming.ts'
 import { declareAbsent } from '../../db/orders/deciding.ts'
 import { markFailed, markReset, releaseLostClaims, releaseUnsent } from '../../db/orders/placing.ts'
+import { queueProven } from '../../db/orders/proving.ts'
 import { findOrders, type OrderRow } from '../../db/orders/reading.ts'
 import { countCheck, markReview, takeDoubts } from '../../db/orders/resolving.ts'
 import { storeOrders } from '../../db/orders/storing.ts'
@@ -342,6 +343,21 @@ taking('knows the jobs of an api that is still to be upgraded', async () => {
   } as const
   const { taken, claimed } = await takeOrders(db, queue, options)
   assert.equal([taken, claimed.map(order => order.id)], [1, [id]])
+})
+
+taking('keeps the order of arrival of orders that waited for their account to be proven', async () => {
+  const trader = await partner.makeTrader()
+  await insertOrderRows(db, trader, { phase: 'unproven', at: new Date(Date.now() + 60_000), count: 5 })
+  const orders = () => db('orders').where({ account_id: trader.accountId })
+  const latestFirst = await orders().orderBy('id').pluck('id')
+  for (const [index, id] of latestFirst.entries())
+    await orders()
+      .where({ id })
+      .update({ queued_at: new Date(Date.now() - 1000 * index) })
+  const accounts = db('broker_accounts').where({ account_id: trader.accountId })
+  await accounts.clone().update({ proven_version: db.ref('token_version') })
+  await queueProven(db, (await accounts.clone().first('id')).id)
+  assert.equal(await orders().where({ phase: 'queued' }).orderBy('queued_at').pluck('id'), latestFirst.toReversed())
 })
 
 taking('is not all: an order that waits without a job is found by the clock', async () => {
