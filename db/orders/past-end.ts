@@ -84,10 +84,10 @@ interface HandSettlement {
   closedAt: Date
 }
 
-// The most that a contract can plausibly have paid, in terms of its price: of a multiplier, the asset's price moved tenfold; of an option
-// whose payout is unknown, no barrier pays more.
-const MOST_PRICE_MOVE = 10
-const MOST_TIMES_PRICE = 1000
+/** By how many times the price of an asset may plausibly move while a multiplier contract runs. */
+export const MOST_PRICE_MOVE = 10
+/** What an option pays at most for its price: no barrier pays more. */
+export const MOST_TIMES_PRICE = 1000
 
 /**
  * Checks that an order may be settled by hand: it is OPEN, the service cannot do it by itself, and amount and time are

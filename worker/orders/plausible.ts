@@ -1,6 +1,7 @@
 // Whether a settlement that the broker reports can be true. What fails here is never booked: worker/orders/rechecks.ts reads the
 // contract again until it is plausible. The checks are one pure function, so that each can be tested, and taken out, alone.
 import { Big } from 'big.js'
+import { MOST_PRICE_MOVE, MOST_TIMES_PRICE } from '../../db/orders/past-end.ts'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import type { ContractState } from '../broker/port.ts'
 
@@ -12,10 +13,6 @@ export type OwnContract = Pick<
 
 // Brokers round to the cent; accounts in a cryptocurrency have up to eight decimals, where a cent is no rounding.
 const DECIMALS = 2
-// What an option pays at most for its price: no barrier pays more.
-const MOST_TIMES_PRICE = 1000
-// The price of an asset may multiply while a multiplier contract runs, though not by this.
-const MOST_PRICE_MOVE = 10
 const MOST_MULTIPLIER = 10_000
 
 /**
