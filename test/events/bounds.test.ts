@@ -196,7 +196,7 @@ bounds('give the places of an api that was killed to others, with Redis', async 
   const env = { ...harness.env, REDIS_URL: redis.url }
   const [killed, other] = await Promise.all([startApi(env), startApi(env)])
   const { key } = await harness.makePartner({ plan: 'LAUNCH' })
-  await Promise.all([1, 2, 3, 4, 5].map(() => openClient(killed.address, { key })))
+  await Promise.all([1, 2, 3, 4, 5].map(() => openWithPlace(killed.address, { key })))
   assert.match(await openSurplus(other.address, { key }), '5 sockets')
   killed.kill('SIGKILL')
   await killed.ended

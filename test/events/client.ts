@@ -107,13 +107,23 @@ export async function refusedUpgrade(
   return opened
 }
 
-/** Opens a socket that its key has a place for; undefined where it has none. */
+/** Subscribes to events, from now on unless the message names a cursor. */
+export async function subscribe(client: Client, message: object = {}): Promise<Message> {
+  client.send({ type: 'subscribe', id: 's', channel: 'events', ...message })
+  return client.take('subscribed')
+}
+
+/** Opens a socket that its key has a place for, and keeps it; undefined where the key has none. */
 export async function openWithPlace(...args: Parameters<typeof openClient>): Promise<Client | undefined> {
   const client = await openClient(...args)
-  return client.take('hello').then(
-    () => client,
-    () => undefined
-  )
+  try {
+    await client.take('hello')
+  } catch {
+    return undefined
+  }
+  // A socket without a subscription is closed soon, and another one then has its place.
+  await subscribe(client)
+  return client
 }
 
 /** Opens a socket beyond the places of its key; returns the reason it is closed with. */

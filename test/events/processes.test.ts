@@ -7,15 +7,11 @@ import { Client as ServiceClient } from '../../api/client/src/index.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
-import { type Client, openClient, openSurplus, openWithPlace } from './client.ts'
+import { type Client, openClient, openSurplus, openWithPlace, subscribe } from './client.ts'
 import { readAll } from './reading.ts'
 
 const harness = await openHarness()
 const redis = await startRedis()
-const subscribe = async (client: Client, message: object = {}) => {
-  client.send({ type: 'subscribe', id: 's', channel: 'events', ...message })
-  return client.take('subscribed')
-}
 const connected = (client: Client, traderExternalId: string) =>
   client.take('event', ({ event }) => event.traderExternalId === traderExternalId)
 
@@ -52,7 +48,7 @@ across('counts the sockets of a key over all processes with Redis', async () => 
   const partner = await harness.makePartner({ plan: 'LAUNCH' })
   const [first, second] = apis.map(({ address }) => address) as [string, string]
   const key = partner.key
-  const open = await Promise.all([first, first, first, second, second].map(address => openClient(address, { key })))
+  const open = await Promise.all([first, first, first, second, second].map(address => openWithPlace(address, { key })))
   for (const address of [first, second]) assert.match(await openSurplus(address, { key }), '5 sockets')
   open[0]?.close()
   await until('a free place', () => openWithPlace(second, { key }))

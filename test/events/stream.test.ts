@@ -12,7 +12,7 @@ import { suspendPartner } from '../../db/partners/standing.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
 import { eraseTrader } from '../../db/traders/erasure.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
-import { type Client, openClient, openSurplus, openWithPlace, refusedUpgrade } from './client.ts'
+import { openClient, openSurplus, openWithPlace, refusedUpgrade, subscribe } from './client.ts'
 import { newest, readAll, sequenceAll } from './reading.ts'
 
 const harness = await openHarness()
@@ -25,10 +25,6 @@ async function log(...partners: TestPartner[]): Promise<void> {
   for (const { partnerId } of partners) bus.publish(EVENTS, 'events', partnerId)
 }
 const connect = (partner: TestPartner) => openClient(address, { key: partner.key })
-async function subscribe(client: Client, message: object = {}) {
-  client.send({ type: 'subscribe', id: 's', channel: 'events', ...message })
-  return client.take('subscribed')
-}
 
 const opening = suite('opening /v1/stream')
 
@@ -64,12 +60,13 @@ opening(
     const partner = await harness.makePartner({ plan: 'LAUNCH' })
     const { traderExternalId } = await partner.makeTrader()
     const { body } = await partner.call(createStreamTicket, { body: { traderExternalId } })
-    const clients = await Promise.all([1, 2, 3, 4, 5].map(() => connect(partner)))
+    const place = () => openWithPlace(address, { key: partner.key })
+    const clients = await Promise.all([1, 2, 3, 4, 5].map(place))
     for (const by of [{ key: partner.key }, { ticket: body.ticket }])
       assert.is(await openSurplus(address, by), 'The key has 5 sockets open already.')
     clients[0]?.close()
     await clients[0]?.closed
-    await until('a free place', () => openWithPlace(address, { key: partner.key }))
+    await until('a free place', place)
   }
 )
 
