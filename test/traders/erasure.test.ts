@@ -365,20 +365,22 @@ erasing('refuses what would be stored for the trader meanwhile, and keeps no oth
     partner.call(resetPassword, { body: { email } }),
     partner.call(disableTrader, { params: { traderId } })
   ]
-  const others = [
-    partner.call(likeCommunityBot, { params: { id: botId } }),
-    partner.call(deleteMessage, { params: { id: messageId } }),
-    partner.call(endSessions, { body: { traderId } })
-  ]
+  // Behind the writes, of which some need the trader's session.
+  const others = Promise.all(writes).then(() =>
+    Promise.all([
+      partner.call(likeCommunityBot, { params: { id: botId } }),
+      partner.call(deleteMessage, { params: { id: messageId } }),
+      partner.call(endSessions, { body: { traderId } })
+    ])
+  )
   // Each ends while the erasure goes on; one that waited for it would be refused only after the limit of waits for locks.
-  const ended = Promise.all([...writes, ...others])
-  await Promise.race([ended, until('a wait for the erasure', async () => (await countLockWaits(db)) > 1)])
+  await Promise.race([others, until('a wait for the erasure', async () => (await countLockWaits(db)) > 1)])
   const waits = await countLockWaits(db)
   await holding.commit()
   assert.is(waits, 1, 'the erasure alone waits')
   for (const { body, headers } of await Promise.all(writes))
     assert.equal([body.error, headers.get('retry-after')], ['UNAVAILABLE', '1'])
-  for (const { status } of await Promise.all(others)) assert.is(status, 200)
+  for (const { status } of await others) assert.is(status, 200)
   const { exitCode, stderr } = await erased
   assert.is(exitCode, 0, stderr)
   assert.is((await db('traders').where({ id: anna.traderId }).first()).active_account_id, null)
