@@ -121,6 +121,7 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
     }
     // One that takes too long first reports what it waits for.
     const stopLate = (why: Ended['cut']) => {
+      if (child.exitCode !== null || child.signalCode !== null) return
       cut ??= why
       child.kill('SIGUSR2')
       setTimeout(end, stretched(PRINT_MS), why)
@@ -133,7 +134,8 @@ function execute(path: string, { env, timeoutMs, signal }: FileOptions): Promise
     const receive = (chunk: string) => {
       output = (output + chunk).slice(-OUTPUT_LIMIT)
       if (!linger && /^ {2}Duration: /m.test(stripVTControlCharacters(output.slice(-chunk.length - 200))))
-        linger = setTimeout(stopLate, stretched(LINGER_MS), 'linger')
+        // In the turn after: a runner that had no CPU itself for so long looks whether it has ended meanwhile first.
+        linger = setTimeout(() => setImmediate(stopLate, 'linger'), stretched(LINGER_MS))
     }
     child.stdout.setEncoding('utf8').on('data', receive)
     child.stderr.setEncoding('utf8').on('data', receive)
