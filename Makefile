@@ -13,7 +13,7 @@ node = PATH="$(CURDIR)/node_modules/.bin:$$PATH" exec $(1) node --require ./.nod
 
 help: ## Show this list
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "%-24s%s\n", $$1, $$2 }'
-	@printf '%-24s%s\n' '  npm test' 'Run the quick tests: without kills, outages and starts of processes, in one dialect' \
+	@printf '%-24s%s\n' '  npm test' 'Run the quick tests: without kills, outages, floods, browsers and starts of processes, in one dialect' \
 	  '  npm test -- NAME' 'Run the test files whose path contains NAME' '  npm test -- --help' 'Show the options of the test runner'
 
 install: node_modules/.installed ## Install the dependencies, Node 24 among them (the others do it by themselves)

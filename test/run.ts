@@ -27,7 +27,7 @@ const TIMES = join(import.meta.dirname, 'times.json')
 const USAGE = `Usage: npm test [-- [options] [NAME ...]]
 
 Runs the test files whose path contains one of the names. Without names it runs the quick part: all files but those
-with the line "${FULL_RUN_ONLY}" (kills, outages, starts of processes), with one dialect of the broker.
+with the line "${FULL_RUN_ONLY}" (kills, outages, floods, browsers, starts of processes), with one dialect of the broker.
 
   --all              without names, run every file
   --times            print what each file took at the end, most CPU first; a run of all writes test/times.json
@@ -273,7 +273,7 @@ function report(exitCode: number): void {
   if (unhappy.length > 0) console.log(`\nFailed: ${unhappy.join(' ')}`)
   if (leftOut > 0)
     console.log(
-      `\n${leftOut} runs of files were left out (--all): kills, outages, starts of processes, the second dialect.`
+      `\n${leftOut} runs of files were left out (--all): kills, outages, floods, browsers, starts of processes, the second dialect.`
     )
   const failed = Math.max(counts.failed, exitCode === 0 ? 0 : 1)
   console.log(`\n${counts.passed} passed, ${failed} failed${counts.skipped > 0 ? `, ${counts.skipped} skipped` : ''}`)

@@ -2,6 +2,7 @@
 // narrow screen. Needs chromium (CHROMIUM names another one).
 //   SCREENSHOTS=dir keeps a picture of each page.
 // test time-out: 300 s
+// test in the full run only
 import { existsSync } from 'node:fs'
 import { mkdir } from 'node:fs/promises'
 import { join } from 'node:path'

@@ -1,6 +1,7 @@
 // test time-out: 300 s
 // What holds for every command of the operator: exit codes, one line about what went wrong, one document with
 // --json, questions, and help. Real processes against a real database.
+// test in the full run only
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { closeSync, existsSync, openSync } from 'node:fs'

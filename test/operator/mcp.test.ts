@@ -1,5 +1,6 @@
 // `operator mcp`, used by the client of the protocol's own SDK: lists what it may, reads, refuses what it must, and places
 // orders of play money alone.
+// test in the full run only
 
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'

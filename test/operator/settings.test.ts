@@ -1,5 +1,6 @@
 // Settings that contradict each other: what keeps a process from starting, what is logged at its start, and what the
 // doctor reports of both.
+// test in the full run only
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readConfig } from '../../schemas/config/config.ts'

@@ -1,4 +1,5 @@
 // Wake-ups that go wrong end no process: what nobody knows is passed over, and a Redis that never responds can be left.
+// test in the full run only
 import { once } from 'node:events'
 import { type AddressInfo, createServer, type Socket } from 'node:net'
 import { Redis } from 'ioredis'

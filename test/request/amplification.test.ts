@@ -1,4 +1,5 @@
 // What a body within its limit may cost: milliseconds of the event loop to refuse it, and no memory afterwards.
+// test in the full run only
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { suite } from 'uvu'

@@ -1,4 +1,5 @@
 // Requests to the broker: reading, however slow, holds no sale up, and one partner's requests leave places for others'.
+// test in the full run only
 import { IncomingMessage, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 import { suite } from 'uvu'

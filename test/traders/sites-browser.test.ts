@@ -2,6 +2,7 @@
 // under light, dark and awkward brands. Needs chromium (CHROMIUM names another one).
 //   SCREENSHOTS=dir keeps a picture of each page.
 // test time-out: 180 s
+// test in the full run only
 import { existsSync } from 'node:fs'
 import { mkdir, mkdtemp, readFile, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
