@@ -14,6 +14,7 @@ import {
   listHalts,
   resumeTrading
 } from '../../db/platform/halts.ts'
+import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
@@ -21,9 +22,19 @@ import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-const simulator = await startSimulator({ tickMs: 10, seed: 12, limits: 'off' })
+/** What the broker does after so many ms is held until the test lets it happen. */
+const HELD_MS = 123_457
+const held: (() => void)[] = []
+const after = (ms: number, run: () => void) => {
+  if (ms !== HELD_MS) return systemClock.after(ms, run)
+  held.push(run)
+  return () => {}
+}
+const simulator = await startSimulator({ tickMs: 10, seed: 12, limits: 'off', clock: { ...systemClock, after } })
 onClose(() => simulator.close())
-const harness = await openHarness({ env: { ...brokerEnv(simulator), SWEEP_MS: '200' } })
+// A permit lasts for longer than an account is held here on any machine: what keeps its order back is the halt.
+const env = { ...brokerEnv(simulator), SWEEP_MS: '200', PERMIT_MS: '30000', BROKER_ANSWER_TIMEOUT_MS: '60000' }
+const harness = await openHarness({ env })
 const { db, bus } = harness.services
 const partner = await harness.makePartner()
 const other = await harness.makePartner()
@@ -188,13 +199,22 @@ waiting('is not sent when it was claimed before the halt', async () => {
   await place(partner, orderOf(trader))
   await worker.stop()
   worker = await startTestWorker(harness.env)
-  // A worker of its own that has no connection for the account yet, and takes two seconds to get one.
-  simulator.faults.add({ effect: 'slow', call: 'authorize', delayMs: 2000 })
+  // No worker opens the account of this one: it shows when the worker knows of the halt.
+  const another = await partner.makeTrader()
+  await db('broker_accounts').where({ account_id: another.accountId }).update({ prove_at: 'infinity' })
+  await insertOrderRows(db, another, { phase: 'unproven', at: new Date(Date.now() + 60_000) })
+  const waits = () => db('orders').where({ account_id: another.accountId, phase: 'unproven' }).first()
+  // A worker of its own that has no connection for the account yet, and gets one once it knows of the halt.
+  simulator.faults.add({ effect: 'slow', call: 'authorize', delayMs: HELD_MS, times: 1 })
   const body = orderOf(trader)
   const call = partner.call(placeBinaryOrder, { body })
   await until('the claim', () => db('orders').where({ client_order_id: body.clientOrderId, phase: 'sending' }).first())
-  const { status, body: refused } = await halted(everything, () => call)
-  simulator.faults.reset()
+  await until('its connection', () => held.length > 0)
+  const { status, body: refused } = await halted(everything, async () => {
+    await until('the worker to know of the halt', async () => !(await waits()))
+    for (const run of held.splice(0)) run()
+    return call
+  })
   assert.equal([status, refused.error], [503, 'TRADING_HALTED'])
   assert.is(contractsOf(trader).length, 1)
 })
