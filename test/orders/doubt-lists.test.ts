@@ -72,7 +72,10 @@ onClose(() => {
   relay.close()
   return simulator.close()
 })
-const harness = await openHarness({ env: { ...brokerEnv(relay), ...soonInDoubt } })
+// No purchase is in doubt for want of time: each that is has its connection cut.
+const harness = await openHarness({
+  env: { ...brokerEnv(relay), ...soonInDoubt, BROKER_ANSWER_TIMEOUT_MS: '20000' }
+})
 const worker = await startTestWorker(harness.env)
 const partner = await harness.makePartner()
 
@@ -83,7 +86,7 @@ const lists = suite('an order in doubt, by lists that differ')
 lists('is found where the statement has neither the code nor the payout of its contract', async () => {
   nulls = ['shortcode', 'payout', ...(dialect === 'v3' ? ['app_id'] : [])]
   const { traderExternalId, accountId } = await partner.makeTrader()
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
   const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   assert.is(status, 200, JSON.stringify(body))
   const [contract] = contractsOf(accountId)
@@ -96,7 +99,7 @@ lists('is found where the statement has neither the code nor the payout of its c
 lists('is found where the statement does not show the id of its contract', async () => {
   ;[nulls, lacks] = [['contract_id'], []]
   const { traderExternalId, accountId } = await partner.makeTrader()
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
   const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   const [contract] = contractsOf(accountId)
   assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
@@ -106,7 +109,7 @@ for (const payout of [0.5, 3, 5000])
   lists(`settles where the lists show a payout of ${payout}, which cannot be true`, async () => {
     ;[nulls, lacks, more] = [[], [], { payout }]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
     const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
     more = {}
     const [contract] = contractsOf(accountId)
@@ -117,7 +120,7 @@ for (const payout of [0.5, 3, 5000])
 lists('is found where no list has the time of a purchase, nor its transaction', async () => {
   ;[nulls, lacks] = [[], ['purchase_time', 'transaction_time', 'transaction_id']]
   const { traderExternalId, accountId } = await partner.makeTrader()
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
   const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   const [contract] = contractsOf(accountId)
   assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
@@ -128,7 +131,7 @@ if (dialect === 'v3')
   lists('leaves a contract alone that one list shows as of another application, and one as of none', async () => {
     ;[nulls, lacks] = [['app_id'], []]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-before', call: 'buy', loginid: accountId, times: 1 })
     const order = tickOrder(traderExternalId)
     const response = partner.call(placeBinaryOrder, { body: order })
     await until('the buy', () => simulator.faults.settings.rules.every(({ loginid }) => loginid !== accountId))
@@ -201,7 +204,7 @@ if (dialect === 'next')
   lists('is found where rows name an application by an id that is not the one it has here', async () => {
     ;[nulls, lacks, more] = [[], [], { app_id: 12_345 }]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
     const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
     const [contract] = contractsOf(accountId)
     assert.equal([status, body.status, body.brokerOrderId], [200, 'CLOSED', String(contract?.contractId)])
@@ -216,7 +219,7 @@ for (const [what, { lacking = [], garbage = {} }] of Object.entries<{ lacking?: 
   lists(`is found by the contract itself where ${what}`, async () => {
     ;[nulls, lacks, more] = [[], lacking, garbage]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
     const { status, body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
     const [contract] = contractsOf(accountId)
     assert.equal(
@@ -234,7 +237,7 @@ for (const [what, row] of Object.entries({
   lists(`is for the operator beside ${what}; the others of its account, and their contracts, are not`, async () => {
     ;[nulls, lacks, more, besides] = [[], [], {}, [row]]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-before', call: 'buy', loginid: accountId, times: 1 })
     const order = tickOrder(traderExternalId)
     const response = await partner.call(placeBinaryOrder, { body: order })
     assert.equal([response.body.error, response.body.status], ['BROKER_UPSTREAM', 'PENDING'], JSON.stringify(response))
@@ -251,7 +254,7 @@ for (const [what, row] of Object.entries({
 lists('is not absent while lists count rows that they do not have, and found once they have them', async () => {
   ;[nulls, lacks, more, withoutRows] = [[], [], {}, 0]
   const { traderExternalId, accountId } = await partner.makeTrader()
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
   const response = partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   // Of three lists in a check; two checks prove absence.
   await Promise.race([response, until('the checks', () => Number(withoutRows) > 12)])
@@ -266,7 +269,7 @@ if (dialect === 'v3')
   lists('is not absent where the broker cuts pages short and its contract is on the second one', async () => {
     ;[nulls, lacks, more, withoutRows, mostRows] = [[], [], {}, 0, 50]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
     const response = partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
     await until('its purchase', () => contractsOf(accountId).length === 1)
     const session = await worker.services.brokers
@@ -296,7 +299,7 @@ if (dialect === 'v3')
   lists('hides no contract of other terms that no order owns, however long it waits for the operator', async () => {
     ;[nulls, lacks, more, besides] = [[], [], {}, [{ action_type: 'buy' }]]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-before', call: 'buy', loginid: accountId, times: 1 })
     const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
     assert.is(body.status, 'PENDING')
     besides = []
@@ -323,7 +326,7 @@ lists('is not absent where the times of its purchase are hours behind the clock 
   ;[nulls, lacks, more, behind] = [[], [], {}, 5 * 3600]
   const { traderExternalId, accountId } = await partner.makeTrader()
   await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId, { contractType: 'PUT' }) })
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
   const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   assert.is(body.status, 'PENDING', JSON.stringify(body))
   behind = 0
@@ -367,7 +370,7 @@ lists('is found where its receipt names the contract of another order', async ()
 lists('is adopted by hand where no list shows the id of its contract, by the id that the operator knows', async () => {
   ;[nulls, lacks, more] = [[], ['contract_id'], {}]
   const { traderExternalId, accountId } = await partner.makeTrader()
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
   const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   assert.is(body.status, 'PENDING', JSON.stringify(body))
   const reconcile = (...args: string[]) => operator(harness.env, 'orders', 'reconcile', body.orderId, ...args, '--json')
@@ -406,7 +409,7 @@ for (const payout of [0.5, 3, 5000])
   lists(`is adopted by hand and settles where the lists show a payout of ${payout}, which cannot be true`, async () => {
     ;[nulls, lacks, more, besides] = [[], [], { payout }, [{ action_type: 'buy', amount: -1 }]]
     const { traderExternalId, accountId } = await partner.makeTrader()
-    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
     const order = tickOrder(traderExternalId)
     const { body } = await partner.call(placeBinaryOrder, { body: order })
     assert.is(body.status, 'PENDING', JSON.stringify(body))
@@ -435,7 +438,7 @@ for (const [index, [what, time]] of Object.entries<(seconds: number) => object>(
     const another = await harness.makePartner()
     const app = dialect === 'v3' ? `77${index}` : `app-time${index}`
     await worker.services.db('partners').where({ id: another.partnerId }).update({ broker_app_id: app })
-    const place = async (effect: 'mute' | 'ignore') => {
+    const place = async (effect: 'drop-after' | 'ignore') => {
       const { traderExternalId, accountId } = await another.makeTrader()
       simulator.faults.add({ effect, call: 'buy', loginid: accountId, times: 1 })
       const order = tickOrder(traderExternalId)
@@ -446,7 +449,7 @@ for (const [index, [what, time]] of Object.entries<(seconds: number) => object>(
         .first()
       return [body.status, /The time that the broker reports cannot be read/.test(why)]
     }
-    const placed = await Promise.all([place('mute'), place('ignore')])
+    const placed = await Promise.all([place('drop-after'), place('drop-before')])
     timeOf = null
     assert.equal(placed, [
       ['PENDING', what !== 'of the day after tomorrow'],
@@ -465,11 +468,11 @@ lists('is absent or found as ever beside a row of other terms whose price and ti
   besides = [{ action_type: 'buy', ...beside }]
   // In the newer dialect another purchase shows that somebody else trades on the account.
   if (dialect === 'v3') {
-    simulator.faults.add({ effect: 'mute', call: 'buy', loginid: accountId, times: 1 })
+    simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: accountId, times: 1 })
     const found = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
     assert.equal([found.status, found.body.status], [200, 'CLOSED'], JSON.stringify(found))
   }
-  simulator.faults.add({ effect: 'ignore', call: 'buy', loginid: accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-before', call: 'buy', loginid: accountId, times: 1 })
   const absent = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   assert.is(absent.body.status, 'FAILED', JSON.stringify(absent))
   besides = []

@@ -12,7 +12,7 @@ import type { FaultRule } from '../../worker/simulator/faults.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
-import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { operator as runOperator } from '../support/operator.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -73,6 +73,28 @@ for (const effect of ['ignore', 'drop-before', 'timeout'] as const) {
 const swallowed = (accountId: string) =>
   until('the buy', () => simulator.faults.settings.rules.every(({ loginid }) => loginid !== accountId))
 
+/** Places an order whose purchase is spoiled; no check of it is due before `meanwhile` is over, however long a busy machine takes. */
+async function placeInDoubt(
+  { traderExternalId, accountId }: TestTrader,
+  effect: Effect,
+  { body = order(traderExternalId), meanwhile }: { body?: object; meanwhile: () => Promise<unknown> }
+) {
+  const { config, db } = worker.services
+  const { reconcileAfterMs } = config
+  config.reconcileAfterMs = 600_000
+  spoil(accountId, effect)
+  const response = partner.call(placeBinaryOrder, { body })
+  try {
+    await swallowed(accountId)
+    await meanwhile()
+  } finally {
+    config.reconcileAfterMs = reconcileAfterMs
+    const due = { resolve_at: db.raw("permit_until + interval '1 millisecond'") }
+    await db('orders').where({ account_id: accountId, phase: 'sending' }).update(due)
+  }
+  return response
+}
+
 doubt('holds back the other orders of its account, which go on in order of arrival', async () => {
   const { traderExternalId, accountId } = await partner.makeTrader()
   spoil(accountId, 'mute')
@@ -87,7 +109,7 @@ doubt('holds back the other orders of its account, which go on in order of arriv
     })
     // Where a permit ends before the purchase could be sent, as on a busy machine, the order goes behind the others.
     if (body === bodies[0]) await swallowed(accountId)
-    worker.services.config.permitMs = 4000
+    worker.services.config.permitMs = 30_000
   }
   const ended = await Promise.all(responses)
   worker.services.config.permitMs = permitMs
@@ -104,10 +126,7 @@ doubt('holds back the other orders of its account, which go on in order of arriv
   )
 })
 
-/**
- * What buys beside our orders, as a trader does with other software. It is connected before the order is placed: connecting takes
- * a busy machine longer than the order stays in doubt.
- */
+/** What buys beside our orders, as a trader does with other software. */
 async function openBeside(accountId: string, appId: string) {
   const session = await worker.services.brokers
     .of(dialect)
@@ -125,14 +144,11 @@ const statusOf = async (traderExternalId: string) => {
 }
 
 doubt('with two contracts that could be its own adopts neither: it is in review', async () => {
-  const { traderExternalId, accountId } = await partner.makeTrader()
+  const trader = await partner.makeTrader()
+  const { traderExternalId, accountId } = trader
   const buyBeside = await openBeside(accountId, appIds[dialect])
-  spoil(accountId, 'mute')
-  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  await until('the contract', () => contractsOf(accountId)[0])
   // The trader buys the same with another program under the same application.
-  await buyBeside()
-  const { status, body } = await response
+  const { status, body } = await placeInDoubt(trader, 'drop-after', { meanwhile: buyBeside })
   assert.is(status, 502)
   assert.is(body.status, 'PENDING')
   assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
@@ -143,32 +159,29 @@ const fate = dialect === 'v3' ? 'is distinguished by its application' : 'is left
 const expected = dialect === 'v3' ? ['FAILED', 'BROKER_UPSTREAM'] : ['PENDING', 'REVIEW_REQUIRED']
 
 doubt(`whose buy never ran, beside an equal one the trader repeats by hand: that ${fate}`, async () => {
-  const { traderExternalId, accountId } = await partner.makeTrader()
+  const trader = await partner.makeTrader()
+  const { traderExternalId, accountId } = trader
   const buyBeside = await openBeside(accountId, otherApp)
-  spoil(accountId, 'ignore')
   const usual = worker.services.config.reconcileAfterMs
   worker.services.config.reconcileAfterMs = 10_000
-  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  await swallowed(accountId)
-  const sentAt = Date.now()
-  // Past the permit and what the broker's whole seconds hide, but while our own purchase might still have come.
-  await until('that moment', () => Date.now() > sentAt + 500 + 4700)
-  await buyBeside()
-  await response
+  const meanwhile = async () => {
+    const sentAt = Date.now()
+    // Past the permit and what the broker's whole seconds hide, but while our own purchase might still have come.
+    await until('that moment', () => Date.now() > sentAt + 500 + 4700)
+    await buyBeside()
+  }
+  await placeInDoubt(trader, 'drop-before', { meanwhile })
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   worker.services.config.reconcileAfterMs = usual
   assert.equal(await statusOf(traderExternalId), expected)
 })
 
 doubt(`whose buy never ran, of a trader who trades by other means too: an equal purchase ${fate}`, async () => {
-  const { traderExternalId, accountId } = await partner.makeTrader()
+  const trader = await partner.makeTrader()
+  const { traderExternalId, accountId } = trader
   const buyBeside = await openBeside(accountId, otherApp)
   await buyBeside({ contractType: 'PUT', asset: 'R_50' })
-  spoil(accountId, 'ignore')
-  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  await swallowed(accountId)
-  await buyBeside()
-  await response
+  await placeInDoubt(trader, 'drop-before', { meanwhile: buyBeside })
   await until('a decision', async () => (await statusOf(traderExternalId))[1], 20_000)
   assert.equal(await statusOf(traderExternalId), expected)
   assert.is(contractsOf(accountId).length, 2)
@@ -177,13 +190,11 @@ doubt(`whose buy never ran, of a trader who trades by other means too: an equal 
 doubt(
   'whose buy never ran, beside a purchase of its terms that cost more than it may: that is not adopted',
   async () => {
-    const { traderExternalId, accountId } = await partner.makeTrader()
+    const trader = await partner.makeTrader()
+    const { traderExternalId, accountId } = trader
     const buyBeside = await openBeside(accountId, appIds[dialect])
-    spoil(accountId, 'ignore')
-    const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-    await swallowed(accountId)
-    await buyBeside({ stake: '2' })
-    assert.is((await response).body.status, 'PENDING')
+    const { body } = await placeInDoubt(trader, 'drop-before', { meanwhile: () => buyBeside({ stake: '2' }) })
+    assert.is(body.status, 'PENDING', JSON.stringify(body))
     assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
   }
 )
@@ -191,29 +202,24 @@ doubt(
 doubt(
   'whose buy never ran, beside a purchase of its terms that cost less than its stake: that is not adopted',
   async () => {
-    const { traderExternalId, accountId } = await partner.makeTrader()
+    const trader = await partner.makeTrader()
+    const { traderExternalId, accountId } = trader
     const buyBeside = await openBeside(accountId, appIds[dialect])
-    spoil(accountId, 'ignore')
-    const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-    await swallowed(accountId)
-    await buyBeside({ stake: '0.5' })
-    const { body } = await response
+    const { body } = await placeInDoubt(trader, 'drop-before', { meanwhile: () => buyBeside({ stake: '0.5' }) })
     assert.is(body.status, 'PENDING', JSON.stringify(body))
     assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
   }
 )
 
 doubt('finds its contract beside one of the same terms that cost less than its stake', async () => {
-  const { traderExternalId, accountId } = await partner.makeTrader()
+  const trader = await partner.makeTrader()
+  const { traderExternalId, accountId } = trader
   const buyBeside = await openBeside(accountId, appIds[dialect])
-  spoil(accountId, 'mute')
-  const response = partner.call(placeBinaryOrder, { body: order(traderExternalId) })
-  const own = await until('the contract', () => contractsOf(accountId)[0])
-  await buyBeside({ stake: '0.5' })
-  const { body } = await response
+  const { body } = await placeInDoubt(trader, 'drop-after', { meanwhile: () => buyBeside({ stake: '0.5' }) })
+  const [own] = contractsOf(accountId)
   // Without an application id the other purchase shows that the trader buys by other means as well.
   if (dialect === 'next') assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
-  else assert.is(body.brokerOrderId, String(own.contractId), JSON.stringify(body))
+  else assert.is(body.brokerOrderId, String(own?.contractId), JSON.stringify(body))
 })
 
 doubt('whose buy never ran, after an equal purchase that no order owns: that is no proof of absence', async () => {
@@ -223,7 +229,7 @@ doubt('whose buy never ran, after an equal purchase that no order owns: that is 
   const boughtAt = Date.now()
   // Before the order was sent by whole seconds: were the clocks wrong, it could be its own.
   await until('that moment', () => Date.now() > boughtAt + 4500)
-  spoil(accountId, 'ignore')
+  spoil(accountId, 'drop-before')
   const { body } = await partner.call(placeBinaryOrder, { body: order(traderExternalId) })
   assert.is(body.status, 'PENDING', JSON.stringify(body))
   assert.equal(await statusOf(traderExternalId), ['PENDING', 'REVIEW_REQUIRED'])
@@ -234,14 +240,11 @@ const deciding = suite('operator orders reconcile')
 
 /** An order in review: bought without a response, and the trader bought the same by hand. */
 async function makeReview() {
-  const { traderExternalId, accountId } = await partner.makeTrader()
-  const buyBeside = await openBeside(accountId, appIds[dialect])
-  spoil(accountId, 'mute')
+  const trader = await partner.makeTrader()
+  const { traderExternalId, accountId } = trader
   const body = order(traderExternalId)
-  const response = partner.call(placeBinaryOrder, { body })
-  await until('the contract', () => contractsOf(accountId)[0])
-  await buyBeside()
-  const { body: refused } = await response
+  const buyBeside = await openBeside(accountId, appIds[dialect])
+  const { body: refused } = await placeInDoubt(trader, 'drop-after', { body, meanwhile: buyBeside })
   return { body, orderId: refused.orderId as string, accountId }
 }
 const operator = async (...args: string[]) => {

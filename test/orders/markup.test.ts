@@ -23,7 +23,6 @@ const harness = await openHarness({
     ORDER_TTL_MS: '30000',
     PERMIT_MS: '1000',
     RECONCILE_AFTER_MS: '1000',
-    BROKER_ANSWER_TIMEOUT_MS: '700',
     SWEEP_MS: '250',
     SETTLE_WAIT_MS: '15000'
   }
@@ -80,7 +79,7 @@ const doubtful = suite('an order in doubt with a markup paid beside the stake')
 /** Places an order whose response is lost; returns the order as it ends up. */
 async function placeMuted(of: TestPartner) {
   const trader = await of.makeTrader()
-  simulator.faults.add({ effect: 'mute', call: 'buy', loginid: trader.accountId, times: 1 })
+  simulator.faults.add({ effect: 'drop-after', call: 'buy', loginid: trader.accountId, times: 1 })
   const { body } = await of.call(placeBinaryOrder, { body: order(trader) })
   assert.is(contractsOf(trader).length, 1)
   return { body, trader }
