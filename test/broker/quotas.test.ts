@@ -166,16 +166,29 @@ counted('without a record by one that lives is counted once, however often it is
 counted('of a quota that workers share is counted in one place, urgent calls first', async () => {
   const windows = { perMinute: 30, perTenMinutes: 100, perHour: 0, reserve: 0.4 }
   const scope = `shared ${randomUUID()}`
-  const callsOf = (worker: string) => new SharedCalls({ records: openCallRecords(db, worker), scope, windows, log })
-  const takeAll = async (calls: SharedCalls, urgent: boolean) => {
-    const taken = Array.from({ length: 40 }, () => calls.take({ urgent, waitMs: 700 }))
-    const ended = await Promise.allSettled(taken)
-    return ended.filter(({ status }) => status === 'fulfilled').length
+  /** Takes calls until none is left: how many of forty a worker gets. */
+  function takerOf(worker: string) {
+    const records = openCallRecords(db, worker)
+    let none = () => {}
+    const spend: typeof records.spend = async (...given) => {
+      const found = await records.spend(...given)
+      if (found.granted === 0) none()
+      return found
+    }
+    const calls = new SharedCalls({ records: { ...records, spend }, scope, windows, log })
+    return async (urgent: boolean) => {
+      const off = new AbortController()
+      none = () => off.abort()
+      const { signal } = off
+      const taken = Array.from({ length: 40 }, () => calls.take({ urgent, waitMs: 60_000, signal }))
+      const ended = await Promise.allSettled(taken)
+      return ended.filter(({ status }) => status === 'fulfilled').length
+    }
   }
-  const [one, other] = [callsOf('one'), callsOf('other')]
-  const ordinary = await Promise.all([takeAll(one, false), takeAll(other, false)])
+  const [one, other] = [takerOf('one'), takerOf('other')]
+  const ordinary = await Promise.all([one(false), other(false)])
   assert.is(ordinary[0] + ordinary[1], 18)
-  const urgent = await Promise.all([takeAll(one, true), takeAll(callsOf('new'), true)])
+  const urgent = await Promise.all([one(true), takerOf('new')(true)])
   assert.is(urgent[0] + urgent[1], 12)
 })
 
