@@ -13,13 +13,16 @@ import { Reachability } from '../../worker/broker/transport/reachability.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { failure, keptLog, reply, scriptedBroker } from './broker-script.ts'
 
+// Longer than it takes until it is reported, also on a busy machine.
+const CALL_MS = 12_000
+
 const { services } = await openHarness()
 const silent = suite('a broker that accepts connections and does not respond')
 
 /** What a first call finds of the broker at the address, which responds after the call has failed where `respond` makes it. */
 async function check(url: string, respond?: () => void) {
   const { log, lines } = keptLog()
-  const broker = createV3Broker({ url, log, connectTimeoutMs: 8000, responseTimeoutMs: 8000 })
+  const broker = createV3Broker({ url, log, connectTimeoutMs: CALL_MS, responseTimeoutMs: CALL_MS })
   onClose(() => broker.close())
   const ready = readiness(services.db, { healthy: () => true }, broker)
   let ended = false

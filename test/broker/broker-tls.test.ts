@@ -39,12 +39,13 @@ const { appIdHeader } = simulator
 const harness = await openHarness({
   env: {
     ...brokerEnv({ url: `wss://${here}/websockets/v3`, nextUrl: `https://${here}`, appIdHeader }),
-    ORDER_TTL_MS: '6000',
+    // Of the orders that are bought, also on a busy machine.
+    ORDER_TTL_MS: '60000',
     PERMIT_MS: '2000',
     BROKER_ANSWER_TIMEOUT_MS: '1000',
     RECONCILE_AFTER_MS: '1000',
     SWEEP_MS: '250',
-    SETTLE_WAIT_MS: '20000'
+    SETTLE_WAIT_MS: '60000'
   }
 })
 const partner = await harness.makePartner()
@@ -70,7 +71,7 @@ secured('buys, also again after a purchase the network held was given up', async
   assert.is(calm.contracts().length, 1)
 
   const held = await makeOrder()
-  assert.is((await held.connect()).status, 200)
+  await until('its connection', async () => (await held.connect()).status === 200)
   const { bytes, release } = network.hold(() => true, 'there')
   const response = held.place()
   await until('something sent', () => bytes() > 0)
@@ -85,6 +86,7 @@ secured('buys, also again after a purchase the network held was given up', async
 secured('is not trusted without a certificate of a known authority', async () => {
   const worker = await startWorker(harness.env)
   const { place, contracts } = await makeOrder()
+  harness.services.config.orderTtlMs = 6000
   const refused = await place()
   assert.is(refused.status, 502)
   assert.is(refused.body.status, 'FAILED')
