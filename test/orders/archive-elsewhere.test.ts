@@ -123,6 +123,8 @@ elsewhere('keep no name that is erased while they move, nor do the orders behind
     [traderId]
   )
   const trx = await db.transaction()
+  // Held for as long as the command takes to start on a busy machine.
+  await trx.raw('set local idle_in_transaction_session_timeout = 0')
   assert.is((await archiveOrders(trx, { before: daysAgo(40), after: '', limit: 100 })).moved, 100)
   const erased = operator(env, 'traders', 'erase', traderId, '--reason', 'a test', '--yes', '--json')
   await until('the erasure to wait', () => waits('update orders set'))
@@ -158,6 +160,8 @@ moving('and is killed in the middle of a batch has moved none of it', async () =
   await services.queue.boss.send('orders.archive', {})
   // The move waits for the count of this month, with the orders deleted and inserted and nothing committed.
   await db.transaction(async trx => {
+    // Held for as long as a worker takes to start on a busy machine.
+    await trx.raw('set local idle_in_transaction_session_timeout = 0')
     await trx('archive_months')
       .where({ month: `${at.toISOString().slice(0, 7)}-01` })
       .update({ dropped: 0 })

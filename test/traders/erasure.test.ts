@@ -330,6 +330,8 @@ erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps ord
 erasing('leaves no name in an order that another transaction changes meanwhile', async () => {
   const anna = await makePerson()
   const change = await db.transaction()
+  // Held for as long as the command takes to start on a busy machine.
+  await change.raw('set local idle_in_transaction_session_timeout = 0')
   await change('orders')
     .where({ id: (await db('orders').where({ trader_id: anna.traderId }).first('id')).id })
     .update({ markup: '0.1' })
@@ -349,6 +351,8 @@ erasing('refuses what would be stored for the trader meanwhile, and keeps no oth
   await partner.call(likeCommunityBot, { ...as, params: { id: botId } })
   const [{ id: messageId }] = await db('community_messages').where({ party_id: anna.traderId }).select('id')
   const holding = await db.transaction()
+  // Held for as long as the command takes to start on a busy machine.
+  await holding.raw('set local idle_in_transaction_session_timeout = 0')
   await holding('trade_records').where({ trader_external_id: anna.traderExternalId }).update({ symbol: 'R_10' })
   const erased = erase(anna.traderId)
   await untilLockWaits(db, { text: 'update trade_records set' })
