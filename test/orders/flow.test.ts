@@ -95,10 +95,10 @@ killed('leaves its open orders to another, which settles them; no contract is do
   const [first] = workers as [TestProcess]
   const traders = await Promise.all(Array.from({ length: 20 }, () => partner.makeTrader()))
   const before = simulator.ledger().length
-  // Two minutes at a hundredth: bought before the kill, settled after it.
+  // Ten minutes at a hundredth: bought before the kill, on a busy machine as well, and settled after it.
   const opened = await Promise.all(
     traders.map(({ traderExternalId }) =>
-      send(0, order(traderExternalId, { contractType: 'CALL', duration: 2, durationUnit: 'm' }))
+      send(0, order(traderExternalId, { contractType: 'CALL', duration: 10, durationUnit: 'm' }))
     )
   )
   assert.ok(opened.every(({ body }) => body.status === 'OPEN'))
