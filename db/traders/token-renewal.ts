@@ -14,6 +14,11 @@ const RETRY_SECONDS = 30
 const GIVE_UP_HOURS = 24
 /** The shortest life that the broker's documents name. They promise no `expires_in`: a token without one ends all the same. */
 const UNSTATED_LIFE_SECONDS = 3_600
+/**
+ * The account was rejected because its token had ended. The broker refuses a token that has ended as it does any other one: where its end
+ * is not known, one that was refused is taken to have ended.
+ */
+const HAD_ENDED = `coalesce(rejected_reason = 'TOKEN_EXPIRED' or rejected_reason = 'TOKEN_REFUSED' and token_expires_at is null, false)`
 
 // Ten minutes before the end, or after two thirds of a shorter life.
 const renewAt = (expires: string) =>
@@ -166,7 +171,7 @@ export interface Renewed {
 
 /**
  * Stores new tokens; returns how many accounts have them: one that was exchanged meanwhile keeps its own. An account
- * that was rejected because its token had expired is connected again.
+ * that was rejected because its token had ended is connected again.
  */
 export async function saveRenewed(
   db: Db,
@@ -188,8 +193,8 @@ export async function saveRenewed(
                 renewal_version = token_version + 1, refresh_key_id = :refreshKeyId, refresh_sealed = :refreshSealed,
                 refresh_digest = :digest, token_expires_at = now() + make_interval(secs => :seconds::float8),
                 renew_at = ${renewAt(`(now() + make_interval(secs => coalesce(:seconds::float8, ${UNSTATED_LIFE_SECONDS})))`)}, renewing_until = null,
-                status = case when rejected_reason = 'TOKEN_EXPIRED' then 'CONNECTED' else status end,
-                rejected_reason = nullif(rejected_reason, 'TOKEN_EXPIRED')
+                status = case when ${HAD_ENDED} then 'CONNECTED' else status end,
+                rejected_reason = case when ${HAD_ENDED} then null else rejected_reason end
           where id = :id and token_version = :version
          returning id`,
         {

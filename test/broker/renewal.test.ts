@@ -160,6 +160,26 @@ renewal('is renewed again and again where the broker states no life of those tha
   simulator.oauth.statesLife = true
 })
 
+renewal('connects an account again whose token ended sooner than it was renewed, its life being unknown', async () => {
+  const accountId = newAccountId()
+  Object.assign(simulator.oauth, { statesLife: false, tokenSeconds: 1 })
+  const traderExternalId = await exchange([accountId], { seconds: 2 })
+  await until('the renewal', async () => (await rowOf(accountId)).token_version === 2)
+  const account = await until('its refusal', async () => {
+    simulator.next.front.cutAll(accountId)
+    await partner.call(getBalance, { query: { traderExternalId } })
+    const [found] = await accountsOf(traderExternalId)
+    return found.status === 'REJECTED' && found
+  })
+  assert.is(account.reason, 'TOKEN_REFUSED')
+  simulator.oauth.tokenSeconds = 3_600
+  await rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
+  await until('the next renewal', async () => (await rowOf(accountId)).token_version === 3)
+  simulator.oauth.statesLife = true
+  const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
+  assert.is(status, 200, JSON.stringify(body))
+})
+
 renewal('rejects its account at its end where the broker renews it no more, or nothing renews it', async () => {
   const refused = newAccountId()
   simulator.oauth.revoke(`simrefresh-${refused}`)
