@@ -83,7 +83,7 @@ export async function listLeaders(
      select s.trader_id as "leaderId", s.trades, s.pnl,
             -- A name given to the partner alone, or shown to its own community, does not leave it.
             case when :everywhere then case when c.is_public then nullif(c.display_name, '') end
-                 else coalesce(nullif(c.display_name, ''), t.name) end as "displayName",
+                 else coalesce(nullif(c.display_name, ''), nullif(t.name, '')) end as "displayName",
             s.account_mode as "accountMode", s.currency, s.fall as "maxDrawdown",
             round(100.0 * s.wins / s.trades, 2)::float8 as "winRatePct", round(100.0 * s.fall / s.stakes, 2)::float8 as "maxDrawdownPct",
             (select count(*)::int from follows f where f.leader_id = s.trader_id and f.status = 'ACTIVE') as followers

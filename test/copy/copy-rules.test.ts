@@ -596,6 +596,14 @@ naming('shows mode and currency, and in the global list no name that is not publ
   assert.is(unnamed.displayName, `Trader ${leader.traderId.slice(-4).toUpperCase()}`)
   await db('community_profiles').where({ party_id: leader.traderId }).update({ is_public: true })
   assert.is((await find(other, 'global')).displayName, 'Secret Ada')
+  // An empty name is none, in either place.
+  await db('community_profiles').where({ party_id: leader.traderId }).update({ display_name: '' })
+  await db('traders').where({ id: leader.traderId }).update({ name: '' })
+  for (const [caller, scope] of [
+    [partner, 'tenant'],
+    [other, 'global']
+  ] as const)
+    assert.is((await find(caller, scope)).displayName, unnamed.displayName)
 })
 
 naming('counts the mode and currency of the active account alone, REAL first, and filters', async () => {
