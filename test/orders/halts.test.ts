@@ -16,7 +16,7 @@ import {
 } from '../../db/platform/halts.ts'
 import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
-import { appIds, brokerEnv } from '../support/dialects.ts'
+import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
@@ -205,13 +205,13 @@ waiting('is not sent when it was claimed before the halt', async () => {
   await insertOrderRows(db, another, { phase: 'unproven', at: new Date(Date.now() + 60_000) })
   const waits = () => db('orders').where({ account_id: another.accountId, phase: 'unproven' }).first()
   // A worker of its own that has no connection for the account yet, and gets one once it knows of the halt.
-  simulator.faults.add({ effect: 'slow', call: 'authorize', delayMs: HELD_MS, times: 1 })
+  simulator.faults.add({ effect: 'slow', call: dialect === 'v3' ? 'authorize' : 'otp', delayMs: HELD_MS })
   const body = orderOf(trader)
   const call = partner.call(placeBinaryOrder, { body })
   await until('the claim', () => db('orders').where({ client_order_id: body.clientOrderId, phase: 'sending' }).first())
-  await until('its connection', () => held.length > 0)
   const { status, body: refused } = await halted(everything, async () => {
     await until('the worker to know of the halt', async () => !(await waits()))
+    simulator.faults.reset()
     for (const run of held.splice(0)) run()
     return call
   })
