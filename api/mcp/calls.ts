@@ -1,5 +1,6 @@
 // One call of the service for a tool: the arguments go where the operation has them, the response is bounded.
 import { randomUUID } from 'node:crypto'
+import type { ErrorCode } from '../../schemas/errors/errors.ts'
 import type { Operation } from '../operation.ts'
 
 export interface ApiTarget {
@@ -54,18 +55,21 @@ export async function callOperation(
     const text = await response.text()
     if (text.length > MAX_CHARACTERS)
       return refusal(
+        'PAYLOAD_TOO_LARGE',
         `The response has ${text.length} characters, more than ${MAX_CHARACTERS}: ask for less, with limit, filters or a shorter window.`
       )
     return { ok: response.ok, text, body: parse(text), retryAfter: response.headers.get('retry-after') }
   } catch (error) {
     const { name, cause } = error as { name: string; cause?: { code?: string } }
     const again = changes ? ' Whether it was done is not known: repeat it with the same arguments.' : ''
-    return refusal(`${baseUrl} gave no response (${cause?.code ?? name}).${again}`)
+    return refusal('UNAVAILABLE', `${baseUrl} gave no response (${cause?.code ?? name}).${again}`)
   }
 }
 
-/** A result: the text of a response, or the reason for which nothing was called. */
-export const refusal = (text: string): CallResult => ({ ok: false, text, body: null, retryAfter: null })
+/** A result without a response of the service, in the shape of its errors: the reason for which nothing was called, or nothing came. */
+export function refusal(error: ErrorCode, message: string, details?: { path: string; message: string }[]): CallResult {
+  return { ok: false, text: JSON.stringify({ error, message, details }), body: null, retryAfter: null }
+}
 
 function parse(text: string): unknown {
   try {

@@ -48,10 +48,10 @@ export function createMcpServer(target: ApiTarget & { allowOrders: boolean }): S
 async function run(tool: Tool, given: Record<string, unknown>, target: ApiTarget): Promise<CallResult> {
   const unstorable = unstorableText(given, '', MOST_DETAILS)
   const wrong = unstorable.length > 0 ? unstorable : violations(tool.inputSchema, given)
-  if (wrong.length > 0) return refusal(wrong.map(({ path, message }) => `${path || '/'} ${message}`).join('\n'))
+  if (wrong.length > 0) return refusal('VALIDATION_FAILED', 'The arguments do not match the schema of the tool.', wrong)
   if (!tool.orders || TEST_KEY.test(target.key)) return callOperation(tool.row, given, target)
   if (given.expectedAccountMode === 'REAL')
-    return refusal(`Nothing was bought: the order is for a REAL account, ${ONLY_PLAY}`)
+    return refusal('CONFLICT', `Nothing was bought: the order is for a REAL account, ${ONLY_PLAY}`)
   // What an order of the service is on never changes; which account a trader's next one is on may, until it is stored.
   const placing = tool.row.body ? { ...given, expectedAccountMode: 'DEMO' } : given
   return (await realMoney(tool, given, target)) ?? callOperation(tool.row, placing, target)
@@ -72,6 +72,7 @@ async function realMoney(
   const mode = data ? data.find(({ active }) => active)?.accountMode : order.accountMode
   if (mode === 'DEMO') return undefined
   return refusal(
+    'CONFLICT',
     `Nothing was ${row.params ? 'closed' : 'bought'}: ${mode === 'REAL' ? 'that account is of real money' : 'the account is not known'}, ${ONLY_PLAY}`
   )
 }

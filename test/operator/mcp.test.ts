@@ -89,9 +89,10 @@ reading('reads with the key, and passes on what the service refuses', async () =
   const missing = await use(client, 'getOrder', { id: 'ord_01k3hv9c7bf5tvxkz1qd3rn8ma' })
   assert.equal([missing.isError, JSON.parse(missing.text).error], [true, 'NOT_FOUND'])
   const wrong = await use(client, 'listOrders', { status: 'EVERY', more: 1 })
-  assert.is(wrong.isError, true)
-  assert.match(wrong.text, '/status')
-  assert.match(wrong.text, 'more')
+  // As from the service, in the shape that the instructions name.
+  const { error, details } = JSON.parse(wrong.text)
+  assert.equal([wrong.isError, error], [true, 'VALIDATION_FAILED'])
+  assert.equal(details.map(({ path }: { path: string }) => path).sort(), ['/more', '/status'])
   const weak = await harness.makePartner({ scopes: ['usage:read'] })
   const refused = await use(await connect({ key: weak.key }), 'listOrders')
   assert.equal([refused.isError, JSON.parse(refused.text).error], [true, 'INSUFFICIENT_SCOPE'])
@@ -135,7 +136,8 @@ reading('bounds what it returns, and has no tool to place without leave', async 
   const client = await connect()
   const long = await use(client, 'listMessages')
   assert.is(long.isError, true)
-  assert.match(long.text, /^The response has \d{5} characters, more than 50000: ask for less/)
+  assert.is(JSON.parse(long.text).error, 'PAYLOAD_TOO_LARGE')
+  assert.match(JSON.parse(long.text).message, /^The response has \d{5} characters, more than 50000: ask for less/)
   const error = await client
     .callTool({ name: 'placeBinaryOrder', arguments: order() })
     .catch((refused: Error) => refused)
@@ -163,7 +165,7 @@ reading('refuses real money, to place and to close', async () => {
   await db('broker_accounts').where({ account_id: accountId }).update({ account_mode: 'REAL' })
   await db('orders').where({ id: orderId }).update({ account_mode: 'REAL' })
   const placed = await use(client, 'placeBinaryOrder', order({ traderExternalId }))
-  assert.is(placed.isError, true)
+  assert.equal([placed.isError, JSON.parse(placed.text).error], [true, 'CONFLICT'])
   assert.match(placed.text, 'Nothing was bought: that account is of real money')
   // On an account of play money as well: the order says that it is not for one.
   const conditional = await use(client, 'placeBinaryOrder', order({ expectedAccountMode: 'REAL' }))
