@@ -66,8 +66,8 @@ interface DueRenewal {
 
 /** Accounts of one trader that are renewed with one token. */
 export interface Renewal {
-  /** The client id of the partner's application. */
-  appId: string
+  /** Client ids of the partner's applications that the token may have been issued to, likeliest first: it is good under that one alone. */
+  appIds: string[]
   accounts: DueRenewal[]
   refreshToken: string
   /** A worker took them before and wrote no outcome: the broker may have renewed the token for it. */
@@ -79,6 +79,24 @@ interface DueFamily {
   traderId: string
   digest: string
 }
+
+// Tokens are of the newer dialect. Where the partner has left it, they are renewed as long as an order has to be watched, closed or
+// resolved there; these have an index each.
+const inUse = `(p.broker_dialect = 'next'
+         or exists (select from orders o where o.partner_id = a.partner_id and o.phase = 'open' and o.broker_account_id = a.id and o.dialect = 'next'
+                      and o.trader_external_id = (select t.external_id from traders t where t.id = a.trader_id))
+         or exists (select from orders o where o.account_id = a.account_id and o.phase = 'sending' and o.broker_account_id = a.id and o.dialect = 'next')
+         or exists (select from orders o where o.phase = 'review' and o.broker_account_id = a.id and o.dialect = 'next'))`
+
+// The application that the partner had when the account was exchanged, and the one of now: the operator may have changed it after the
+// exchange of its tokens, or before.
+const issuers = `(select array_agg(i.app_id order by i.place)
+        from (select app_id, min(place) as place
+                from (select 1 as place, l.details -> 'from' ->> 'dialect' as dialect, l.details -> 'from' ->> 'brokerAppId' as app_id
+                        from (select details from audit_log where target = a.partner_id and action = 'partners.set-broker' and at >= a.connected_at
+                               order by id limit 1) l
+                      union all select 2, p.broker_dialect, p.broker_app_id) known
+               where dialect = 'next' group by app_id) i)`
 
 /**
  * Takes the renewals of up to `limit` accounts that are due, each for this worker alone for a minute. Accounts whose token ended and
@@ -99,7 +117,7 @@ export async function takeRenewals(
   const found = await rows<DueFamily>(
     db,
     `select a.trader_id as "traderId", a.refresh_digest as digest from broker_accounts a join partners p on p.id = a.partner_id
-      where a.renew_at <= now() and a.refresh_digest is not null and p.broker_dialect = 'next'
+      where a.renew_at <= now() and a.refresh_digest is not null and ${inUse}
         and (a.renewing_until is null or a.renewing_until < now())
       order by a.renew_at limit :limit`,
     { limit }
@@ -114,7 +132,12 @@ export async function takeRenewals(
     const accounts = taken.map(({ id, accountId, version }) => ({ id, accountId, version }))
     try {
       const wasInterrupted = taken.some(each => each.wasTaken)
-      due.push({ appId: first.appId, accounts, refreshToken: vault.open(first, contextOf(first.id)), wasInterrupted })
+      due.push({
+        appIds: first.appIds ?? [],
+        accounts,
+        refreshToken: vault.open(first, contextOf(first.id)),
+        wasInterrupted
+      })
     } catch {
       unreadable.push(...accounts.map(({ id }) => id))
       await retryRenewal(db, accounts)
@@ -142,7 +165,7 @@ async function rejectEnded(db: Db, limit: number): Promise<string[]> {
 function takeFamily(
   db: Db,
   { traderId, digest }: DueFamily
-): Promise<(DueRenewal & Sealed & Pick<Renewal, 'appId'> & { wasTaken: boolean })[]> {
+): Promise<(DueRenewal & Sealed & { appIds: string[] | null; wasTaken: boolean })[]> {
   return db.transaction(async trx => {
     // The exchange locks this row too: a token is not replaced between these statements. Not as a trader that is erased is locked, for
     // whom no order is copied.
@@ -154,7 +177,7 @@ function takeFamily(
         where a.trader_id = :traderId and a.refresh_digest = :digest and a.renewal_version = a.token_version
           and (a.renewing_until is null or a.renewing_until < now()) and b.id = a.id and p.id = a.partner_id
        returning a.id, b.renewing_until is not null as "wasTaken", a.account_id as "accountId", a.token_version as version, a.refresh_key_id as "keyId", a.refresh_sealed as sealed,
-                 p.broker_app_id as "appId"`,
+                 ${issuers} as "appIds"`,
       { traderId, digest }
     )
   })
@@ -234,17 +257,17 @@ async function conclude(
   { renewAt, keep }: { renewAt: string; keep: boolean }
 ): Promise<void> {
   const over = 'coalesce(token_expires_at, now()) <= now()'
+  const rejects = `(${keep ? 'token_expires_at <= now()' : over} and p.broker_dialect = 'next')`
   const forget = keep ? '' : 'refresh_key_id = null, refresh_sealed = null, refresh_digest = null,'
   await rows(
     db,
     `update broker_accounts a
         set ${forget} renewing_until = null,
             renew_at = ${keep ? renewAt : `case when ${over} then null else ${renewAt} end`},
-            status = case when ${keep ? 'token_expires_at <= now()' : over} then 'REJECTED' else status end,
-            rejected_reason = case when ${keep ? 'token_expires_at <= now()' : over} and status = 'CONNECTED'
-                                   then 'TOKEN_EXPIRED' else rejected_reason end
-       from unnest(:ids::text[], :versions::int[]) as v (id, version)
-      where a.id = v.id and a.token_version = v.version`,
+            status = case when ${rejects} then 'REJECTED' else a.status end,
+            rejected_reason = case when ${rejects} and a.status = 'CONNECTED' then 'TOKEN_EXPIRED' else a.rejected_reason end
+       from unnest(:ids::text[], :versions::int[]) as v (id, version), partners p
+      where a.id = v.id and p.id = a.partner_id and a.token_version = v.version`,
     { ids: accounts.map(({ id }) => id), versions: accounts.map(({ version }) => version) }
   )
 }

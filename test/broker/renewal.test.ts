@@ -8,6 +8,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
+import { getPartner } from '../../db/partners/partners.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
 import { rows } from '../../db/postgres/connection.ts'
@@ -20,6 +21,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
 import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
+import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker, startWorker, type TestProcess } from '../support/processes.ts'
 
 const simulator = await startSimulator({ tickMs: 20, limits: 'off' })
@@ -130,6 +132,47 @@ renewal(
       (await accountsOf(traderExternalId)).map((each: { status: string }) => each.status),
       ['CONNECTED', 'CONNECTED']
     )
+  }
+)
+
+renewal(
+  'is renewed under the application that it was issued to, also where its partner has changed that or left the dialect',
+  async () => {
+    const [moving, leaving, wrong] = [
+      await harness.makePartner(),
+      await harness.makePartner(),
+      await harness.makePartner()
+    ]
+    const issued = async (as: TestPartner, client: string) => {
+      const accountId = newAccountId()
+      simulator.oauth.clients.set(accountId, client)
+      // Not due before the operator's command.
+      await exchange([accountId], { seconds: 3_600, as })
+      return accountId
+    }
+    const { brokerAppId: first } = await getPartner(db, moving.partnerId)
+    const moved = await issued(moving, first)
+    const [held, idle] = [await issued(leaving, first), await issued(leaving, first)]
+    // Here the operator corrects an id that no application has: the tokens are of the right one.
+    const mistaken = await issued(wrong, 'app-right')
+    const setBroker = (of: TestPartner, dialect: string, appId: string) =>
+      operator(harness.env, 'partners', 'set-broker', of.partnerId, '--dialect', dialect, '--broker-app-id', appId)
+    for (const [of, dialect, appId] of [
+      [moving, 'next', 'app-other'],
+      [leaving, 'v3', '77'],
+      [wrong, 'next', 'app-right']
+    ] as const)
+      assert.is((await setBroker(of, dialect, appId)).exitCode, 0)
+    const trader = await db('broker_accounts').where({ account_id: held }).first('trader_id')
+    const open = { traderExternalId: `renewed-${held}`, traderId: trader.trader_id, accountId: held }
+    await insertOrderRows(db, open, { phase: 'open', kind: 'MULTIPLIER' })
+    await db('orders').where({ account_id: held }).update({ dialect: 'next', app_id: first })
+    const all = [moved, held, idle, mistaken]
+    await db('broker_accounts').whereIn('account_id', all).update({ renew_at: db.fn.now() })
+    for (const accountId of [moved, held, mistaken])
+      await until(`the renewal of ${accountId}`, async () => (await rowOf(accountId)).token_version === 2)
+    // Nothing is done with it in the dialect that its partner has left.
+    assert.is((await rowOf(idle)).token_version, 1)
   }
 )
 

@@ -320,7 +320,7 @@ erasing('leaves the person’s name, e-mail, words and id nowhere, and keeps ord
   const { id, token_key_id: keyId, token_sealed: sealed, account_id: accountId } = account
   assert.equal([accountId, unsealToken(vault, id, { keyId, sealed })], [anna.accountId, ''])
   // A worker had taken the renewal of the token that was there.
-  const taken = { appId: '1', accounts: [{ id, accountId, version: 1 }], refreshToken: 'old', wasInterrupted: false }
+  const taken = { appIds: ['1'], accounts: [{ id, accountId, version: 1 }], refreshToken: 'old', wasInterrupted: false }
   assert.is(await saveRenewed(db, vault, taken, { token: 'renewed', refreshToken: 'new', expiresInSeconds: 60 }), 0)
   const [entry] = await db('audit_log').where({ target: anna.traderId, action: 'traders.erase' })
   assert.is(entry.details.reason, 'request of a person')

@@ -9,6 +9,7 @@ import {
   takeRenewals
 } from '../../db/traders/token-renewal.ts'
 import { BrokerError } from '../broker/broker-error.ts'
+import { isAppRefused } from '../broker/dialects/errors.ts'
 import { renewToken } from '../broker/dialects/next-tokens.ts'
 import { persist } from '../orders/persist.ts'
 import type { WorkerServices } from '../services.ts'
@@ -56,16 +57,15 @@ export class Renewals {
 
   async #renew(renewal: Renewal, authUrl: string): Promise<void> {
     const { db, log } = this.#services
-    const { appId, refreshToken, wasInterrupted } = renewal
+    const { wasInterrupted } = renewal
     const facts = factsOf(renewal)
     if (wasInterrupted)
       log.warn(facts, 'a renewal has not ended: what it brought is lost, unless the broker gives it again')
     let renewed: Renewed
     try {
-      renewed = await renewToken(authUrl, { clientId: appId, refreshToken })
+      renewed = await this.#request(renewal, authUrl)
     } catch (error) {
       if (!(error instanceof BrokerError)) throw error
-      await noteRefusal({ db, log }, { dialect: 'next', appId }, error)
       log.warn({ ...facts, brokerCode: error.brokerCode, err: error }, 'a token could not be renewed')
       if (error.rejected && wasInterrupted)
         log.error(
@@ -77,6 +77,25 @@ export class Renewals {
     }
     this.#unsaved.set(renewal, renewed)
     await this.#save(renewal, renewed)
+  }
+
+  /** Rejects with the refusal under the last of the applications that the token may be of. */
+  async #request({ appIds, refreshToken }: Renewal, authUrl: string): Promise<Renewed> {
+    const { db, log } = this.#services
+    for (const [index, appId] of appIds.entries()) {
+      try {
+        return await renewToken(authUrl, { clientId: appId, refreshToken })
+      } catch (error) {
+        const isOfAnother = error instanceof BrokerError && (error.rejected || isAppRefused(error.brokerCode))
+        if (isOfAnother && index < appIds.length - 1) continue
+        await noteRefusal({ db, log }, { dialect: 'next', appId }, error)
+        throw error
+      }
+    }
+    throw new BrokerError('BROKER_UPSTREAM', 'The partner has no application that could renew it.', {
+      brokerCode: 'NotConfigured',
+      ran: 'no'
+    })
   }
 
   async #save(renewal: Renewal, renewed: Renewed): Promise<void> {
@@ -91,6 +110,6 @@ export class Renewals {
   }
 }
 
-function factsOf({ appId, accounts }: Renewal): { appId: string; accountRowIds: string[] } {
-  return { appId, accountRowIds: accounts.map(({ id }) => id) }
+function factsOf({ appIds, accounts }: Renewal): { appIds: string[]; accountRowIds: string[] } {
+  return { appIds, accountRowIds: accounts.map(({ id }) => id) }
 }

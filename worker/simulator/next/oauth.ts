@@ -16,6 +16,8 @@ export class OAuth {
   failing: number | null = null
   /** Number of exchanges requested. */
   requests = 0
+  /** Refresh tokens that are good under one client alone, as they are issued: by the user's login id. All others are good under any. */
+  readonly clients = new Map<string, string>()
   readonly #next: Next
   readonly #revoked: readonly unknown[]
   readonly #used = new Set<string>()
@@ -50,7 +52,9 @@ export class OAuth {
       return send(response, 401, { error: 'invalid_client' })
     const refreshToken = form.get('refresh_token') ?? ''
     const [, loginid] = REFRESH.exec(refreshToken) ?? []
-    if (loginid === undefined || this.#used.has(refreshToken)) return send(response, 400, { error: 'invalid_grant' })
+    const foreign = loginid !== undefined && (this.clients.get(loginid) ?? clientId) !== clientId
+    if (loginid === undefined || foreign || this.#used.has(refreshToken))
+      return send(response, 400, { error: 'invalid_grant' })
     if (this.#used.size >= MAX_USED) this.#used.clear()
     this.#used.add(refreshToken)
     const n = ++this.#given
