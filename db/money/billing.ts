@@ -43,12 +43,16 @@ export function endOfPeriod(anchor: Date, start: Date): Date {
 
 /**
  * The anchor of periods of which one ends at `end`, later by `lastedMs` than before. An end on the last day of a short month is not taken
- * for the anchor's day: of one on the 31st the months after it would end on the 28th.
+ * for the anchor's day: of one on the 31st the months after it would end on the 28th. The end itself is the anchor of a trial alone.
  */
 export function laterAnchor(anchor: Date, { end, lastedMs }: { end: Date; lastedMs: number }): Date {
   const moved = new Date(anchor.getTime() + lastedMs)
   const monthBefore = new Date(Date.UTC(end.getUTCFullYear(), end.getUTCMonth() - 1))
-  return endOfPeriod(moved, monthBefore).getTime() === end.getTime() ? moved : end
+  if (endOfPeriod(moved, monthBefore).getTime() === end.getTime()) return moved
+  // The same day and time of an earlier year, of which only these count; 2000 had a 29 February.
+  const earlier = new Date(end)
+  earlier.setUTCFullYear(2000)
+  return earlier
 }
 
 export interface BilledRow {

@@ -5,11 +5,14 @@ import { Big } from 'big.js'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import { isLess, usd } from '../../schemas/fields/money.ts'
 import type { Plan } from '../../schemas/partners.ts'
-import { type BilledRow, lockPartner, type Prices } from '../money/billing.ts'
+import { type BilledRow, endOfPeriod, lockPartner, type Prices } from '../money/billing.ts'
 import { accounts, findTransfer, move, transfer } from '../money/ledger.ts'
 import type { Db } from '../postgres/connection.ts'
 import { databaseNow } from '../postgres/now.ts'
 import { getPartner, type PartnerRecord } from './partners.ts'
+
+// The longest month.
+const MONTH_MS = 31 * 86_400_000
 
 /** What a change of plan would do. */
 export interface PlanPreview {
@@ -102,11 +105,17 @@ async function paidLength(trx: Db, partner: BilledRow): Promise<number | null> {
   const fee = await findTransfer(trx, `fee:${partner.id}:${start.toISOString()}`)
   // A period without a fee that is not the trial began with a plan that cost nothing; a later upgrade was charged for the rest. After a
   // trial of no days it began with the partner; the anchor, which is the end of the trial, is before its end.
-  if (!fee) return start > partner.created_at || anchor < end ? +end - +start : null
+  if (!fee) return start > partner.created_at || anchor < end ? monthOf(start, end) : null
   const { periodStart, periodEnd } = fee.details
   const paidMs = Date.parse(String(periodEnd)) - Date.parse(String(periodStart))
   // A fee of an older version has no end.
   return Number.isNaN(paidMs) ? +end - +start : paidMs
+}
+
+/** The length of a period of a month, without the suspension by which it may be longer. */
+function monthOf(start: Date, end: Date): number {
+  const ms = +end - +start
+  return ms > MONTH_MS ? +endOfPeriod(start, start) - +start : ms
 }
 
 /** The difference of two prices for what is left of the paid time, rounded half up to the cent. */

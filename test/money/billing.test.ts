@@ -212,6 +212,10 @@ checking('charges an upgrade in the first period of a plan that is free, also wh
   assert.is((await upgraded(began)).chargeUsd, '0.00', 'before the first check nothing is paid for')
   await checkBilling(db, { now: new Date(began), prices: free, feePct: '20' })
   assert.is((await upgraded('2026-04-25T00:00:00Z')).chargeUsd, '99.50', 'half of 199 USD')
+  // A suspension that moves its end to another day than the anchor's, and makes the period longer than a month.
+  await suspendPartner(db, partner, 'a reason', new Date('2026-04-12T00:00:00Z'))
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-07T00:00:00Z')))
+  assert.is((await upgraded('2026-05-20T00:00:00Z')).chargeUsd, '99.50', 'half a month before its end')
 })
 
 checking('charges nothing for a suspension, by which the paid period is longer', async () => {
