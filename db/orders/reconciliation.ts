@@ -187,13 +187,19 @@ export interface ContractBreak {
   details: object
 }
 
+// A break is known once it is stored, whatever the operator decided; of what differs each difference is, and another one is to be decided.
+const unlessKnown = `on conflict (account_id, broker_order_id, kind) do update
+        set details = f.details || excluded.details, found_at = case when f.resolved_at is null then f.found_at else now() end,
+            resolved_at = null, resolution = null
+      where f.kind = 'MISMATCH' and not f.details @> excluded.details`
+
 /** Stores a break; returns false when it was known. */
 export async function insertBreak(db: Db, found: ContractBreak): Promise<boolean> {
   const stored = await rows(
     db,
-    `insert into contract_breaks (kind, account_id, broker_order_id, partner_id, order_id, details)
-     values (:kind, :accountId, :contractId, :partnerId, :orderId, :details)
-     on conflict do nothing returning id`,
+    `insert into contract_breaks as f (kind, account_id, broker_order_id, partner_id, order_id, details)
+     values (:kind, :accountId, :contractId, :partnerId, :orderId, :details::jsonb)
+     ${unlessKnown} returning id`,
     { ...found, details: JSON.stringify(found.details) }
   )
   return stored.length > 0
@@ -205,7 +211,7 @@ export async function insertMismatch(trx: Db, orderId: string, details: object):
     trx,
     `insert into contract_breaks as f (kind, account_id, broker_order_id, partner_id, order_id, details)
      select 'MISMATCH', account_id, broker_order_id, partner_id, id, :details::jsonb from orders where id = :orderId
-     on conflict (account_id, broker_order_id, kind) do update set details = f.details || excluded.details`,
+     ${unlessKnown}`,
     { orderId, details: JSON.stringify(details) }
   )
 }

@@ -324,6 +324,27 @@ doubts('is not held up again by contracts that the operator has seen as othersâ€
 
 doubts.run()
 
+const differences = suite('what differs of a contract')
+
+differences('is each reported once, and another one again although the first was decided', async () => {
+  const { accountId } = await partner.makeTrader()
+  const about = { kind: 'MISMATCH', accountId, contractId: '31', partnerId: partner.partnerId, orderId: null } as const
+  const [terms, amounts] = [{ terms: ['CALL', 'PUT'] }, { pnl: ['9.53', '-10'] }]
+  const report = (details: object) => insertBreak(db, { ...about, details })
+  assert.equal([await report(terms), await report(terms)], [true, false])
+  await resolveBreaks(db, { accountId, contractId: '31', resolution: 'seen' })
+  assert.is(await report(terms), false)
+  const open = async () => (await listBreaks(db, 1000)).filter(each => each.accountId === accountId)
+  assert.equal(await open(), [])
+  assert.equal([await report(amounts), await report(amounts)], [true, false])
+  assert.equal(
+    (await open()).map(({ details, resolution }) => [details, resolution]),
+    [[{ ...terms, ...amounts }, null]]
+  )
+})
+
+differences.run()
+
 const ending = suite('the end of a contract')
 
 ending('is written once, to an order that is open', async () => {
