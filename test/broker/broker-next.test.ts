@@ -12,7 +12,7 @@ import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
 import { upTo } from '../support/turns.ts'
 import { appIdHeader, closeNext, newNextAccount, nextClientOf, startRest } from './broker-next-port.ts'
-import { buyOptions, even, lines, newRecorder, ownedBy, simulator, up } from './broker-port.ts'
+import { buyOptions, even, lines, newRecorder, ownedBy, quick, simulator, up } from './broker-port.ts'
 import { failure } from './broker-script.ts'
 
 const opening = suite('opening an account')
@@ -156,7 +156,7 @@ budgets('of the address is left alone for a while after any refusal: whose limit
 
 budgets('are kept by class, as published, without a call to the broker', async () => {
   const own = await startSimulator({ tickMs: 20 })
-  const client = nextClientOf({ responseTimeoutMs: 500 }, own)
+  const client = nextClientOf({}, own)
   const session = await client.session(newNextAccount())
   const reads = await Promise.allSettled(Array.from({ length: 40 }, () => session.portfolio()))
   const refused = reads.filter(each => each.status === 'rejected')
@@ -205,7 +205,7 @@ secrets('never reach the log or an error: neither tokens nor one-time addresses'
   const own = await startSimulator({ limits: 'off' })
   const account = newNextAccount()
   const errors: unknown[] = []
-  const client = nextClientOf({ connectTimeoutMs: 500, responseTimeoutMs: 500 }, own)
+  const client = nextClientOf(quick, own)
   own.faults.add({ effect: 'error', call: 'otp', code: 'Unauthorized', message: 'Not with sim-token.', times: 1 })
   errors.push(await failure(client.session(account)))
   const session = await client.session(account)

@@ -9,7 +9,17 @@ import type { BinaryContract, Broker, BrokerAccount, ContractState } from '../..
 import { type Simulator, startSimulator } from '../../worker/simulator/server.ts'
 import { countStreams, frontOf } from '../support/dialects.ts'
 import { upTo } from '../support/turns.ts'
-import { buyOptions, clientOf, closeClients, even, newAccount, newRecorder, relay, simulator } from './broker-port.ts'
+import {
+  buyOptions,
+  clientOf,
+  closeClients,
+  even,
+  newAccount,
+  newRecorder,
+  quick,
+  relay,
+  simulator
+} from './broker-port.ts'
 import { failure, within } from './broker-script.ts'
 
 const resting = suite('a contract whose end is far')
@@ -127,7 +137,7 @@ resting('stays parked over a cut connection, and a sale from meanwhile is found'
 
 resting('is lost when the broker stays away, after a bounded time', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
-  const { recorder } = await buyHour({ lostAfterMs: 300, responseTimeoutMs: 200 }, own)
+  const { recorder } = await buyHour({ ...quick, lostAfterMs: 300 }, own)
   await recorder.rest()
   own.faults.set({ down: true })
   const cause = await within('the loss', resolve => void recorder.lost.then(resolve))
@@ -138,7 +148,7 @@ resting('is lost when the broker stays away, after a bounded time', async () => 
 resting('is not lost for a time in which another one missed sales', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
   const lostAfterMs = 4_000
-  const client = clientOf({ ...quickly, lostAfterMs, responseTimeoutMs: 400 }, own)
+  const client = clientOf({ ...quickly, ...quick, lostAfterMs }, own)
   const first = await buyHourOf(client)
   await first.recorder.rest()
   own.faults.set({ down: true })

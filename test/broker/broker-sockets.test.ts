@@ -18,6 +18,7 @@ import {
   type Frame,
   type Stream
 } from '../../worker/broker/transport/sockets.ts'
+import { stretched } from '../support/busy.ts'
 import { makeCertificate } from '../support/certificate.ts'
 import { closeAll } from '../support/harness.ts'
 import { failure, keptLog, reply, type Script, scriptedBroker, within } from './broker-script.ts'
@@ -26,8 +27,8 @@ const calls = suite('a call over a connection')
 const streams = suite('a stream over a connection')
 const opening = suite('opening a connection')
 
-const order: CallOptions = { responseKey: 'buy', timeoutMs: 5_000, mayRun: true }
-const read: CallOptions = { responseKey: 'balance', timeoutMs: 5_000 }
+const order: CallOptions = { responseKey: 'buy', timeoutMs: 20_000, mayRun: true }
+const read: CallOptions = { responseKey: 'balance', timeoutMs: 20_000 }
 
 /** A connection to a scripted broker. */
 async function connected(script: Script, options: Partial<ConnectionOptions> = {}) {
@@ -35,7 +36,7 @@ async function connected(script: Script, options: Partial<ConnectionOptions> = {
   const counters = { invalid: 0, stray: 0, unreadable: 0 }
   const { log, lines } = keptLog()
   const gone = Promise.withResolvers<BrokerError>()
-  const settings = { url: broker.url, connectTimeoutMs: 2_000, log, counters, onClose: gone.resolve, ...options }
+  const settings = { url: broker.url, connectTimeoutMs: 20_000, log, counters, onClose: gone.resolve, ...options }
   const connection = await BrokerConnection.open(settings)
   const close = async () => {
     connection.close()
@@ -51,7 +52,7 @@ function newFrameRecorder(): { stream: Stream; frames: Frame[] } {
 
 opening('fails as not run when the port is closed, silent or refuses', async () => {
   const options = {
-    connectTimeoutMs: 200,
+    connectTimeoutMs: 20_000,
     counters: { invalid: 0, stray: 0, unreadable: 0 },
     onClose() {},
     log: keptLog().log
@@ -61,7 +62,11 @@ opening('fails as not run when the port is closed, silent or refuses', async () 
   const silent = createServer(() => undefined).listen(0, '127.0.0.1')
   await once(silent, 'listening')
   const mute = await failure(
-    BrokerConnection.open({ ...options, url: `ws://127.0.0.1:${(silent.address() as AddressInfo).port}/` })
+    BrokerConnection.open({
+      ...options,
+      connectTimeoutMs: 200,
+      url: `ws://127.0.0.1:${(silent.address() as AddressInfo).port}/`
+    })
   )
   assert.is(mute.brokerCode, 'NotConnected')
   silent.close()
@@ -103,7 +108,7 @@ opening('receives what comes in one packet with the consent to open, also the en
   const url = `ws://127.0.0.1:${(hasty.address() as AddressInfo).port}/`
   const ended = await within<BrokerError>('the end', onClose => {
     const { log } = keptLog()
-    void BrokerConnection.open({ url, connectTimeoutMs: 2_000, counters, log, onClose })
+    void BrokerConnection.open({ url, connectTimeoutMs: 20_000, counters, log, onClose })
   })
   assert.is(ended.cause, 'closed with 1001')
   assert.is(counters.invalid, 1)
@@ -278,7 +283,7 @@ calls('takes a frame of its own type for the response, also without a body, and 
     reply(socket, frame, { msg_type: 'transaction', subscription: { id: 'one' } })
   })
   const { stream } = newFrameRecorder()
-  const first = await connection.call({ transaction: 1 }, { responseKey: 'transaction', timeoutMs: 5_000, stream })
+  const first = await connection.call({ transaction: 1 }, { responseKey: 'transaction', timeoutMs: 20_000, stream })
   assert.equal([first.msg_type, first.transaction], ['transaction', undefined])
   await close()
 })
@@ -407,7 +412,7 @@ calls('survives values that cannot be written as text', async () => {
       throw new Error('not for me')
     }
   }
-  assert.ok(await connection.call({ ticks: 1 }, { responseKey: 'tick', timeoutMs: 5_000, stream: deaf }))
+  assert.ok(await connection.call({ ticks: 1 }, { responseKey: 'tick', timeoutMs: 20_000, stream: deaf }))
   assert.is(counters.unreadable, 1)
   assert.ok(await connection.call({ balance: 1 }, read))
   await close()
@@ -422,10 +427,10 @@ streams('receives its response first, then every update, by number or by id', as
     reply(socket, { req_id: 2 } as never, { balance: {} })
   })
   const { stream, frames } = newFrameRecorder()
-  const balance = { responseKey: 'balance', timeoutMs: 2_000 }
+  const balance = { responseKey: 'balance', timeoutMs: 20_000 }
   await connection.call(
     { proposal_open_contract: 1 },
-    { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream }
+    { responseKey: 'proposal_open_contract', timeoutMs: 20_000, stream }
   )
   await connection.call({ balance: 1 }, balance).catch(() => undefined)
   assert.equal(
@@ -487,7 +492,7 @@ streams('that fails on a frame harms nobody else', async () => {
       throw new Error('unreadable')
     }
   }
-  await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream })
+  await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 20_000, stream })
   assert.is(counters.unreadable, 1)
   await close()
 })
@@ -497,7 +502,7 @@ streams('is forgotten at the broker when it is no longer wanted', async () => {
     if (frame.forget === undefined) reply(socket, frame, poc({}, 'sub-9'))
   })
   const { stream } = newFrameRecorder()
-  await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 2_000, stream })
+  await connection.call({ x: 1 }, { responseKey: 'proposal_open_contract', timeoutMs: 20_000, stream })
   void connection.forget(stream)
   void connection.forget(stream)
   assert.is((await broker.got('forget'))[0]!.forget, 'sub-9')
@@ -535,7 +540,7 @@ calls('ends with the response that arrived in time, although the process was hel
   const gone = Promise.withResolvers<BrokerError>()
   const connection = await BrokerConnection.open({
     url: `ws://127.0.0.1:${port}/`,
-    connectTimeoutMs: 5_000,
+    connectTimeoutMs: 20_000,
     counters: { invalid: 0, stray: 0, unreadable: 0 },
     log: keptLog().log,
     onClose: gone.resolve,
@@ -544,7 +549,7 @@ calls('ends with the response that arrived in time, although the process was hel
   })
   const bought = connection.call({ buy: '1' }, { ...order, timeoutMs: 100 })
   // Nothing of this process runs meanwhile, as while it is stopped, or collects garbage.
-  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, 500)
+  Atomics.wait(new Int32Array(new SharedArrayBuffer(4)), 0, 0, stretched(500))
   assert.equal((await bought).buy, { contract_id: 5 })
   assert.ok(connection.open)
   connection.close()
@@ -561,15 +566,15 @@ calls('are under way in such number that no ping can be sent, and only a mute br
         held.push(() => reply(socket, frame, { balance: {} }))
         if (held.length < 500 || mute) return
         let sent = 0
-        // For longer than it is between two pings.
+        // For longer than it is between two pings, which is longer than a busy machine keeps this process waiting.
         sending = setInterval(() => {
           socket.send(JSON.stringify({ msg_type: 'tick' }))
-          if (++sent < 130) return
+          if (++sent < 150) return
           clearInterval(sending)
           for (const respond of held) respond()
         }, 20)
       },
-      { pingEveryMs: 1_000 }
+      { pingEveryMs: 2_500 }
     )
     const patient = { ...read, timeoutMs: 60_000 }
     const all = Array.from({ length: 500 }, () => connection.call({ balance: 1 }, patient))

@@ -13,6 +13,7 @@ import {
   even,
   newAccount,
   newRecorder,
+  quick,
   relay,
   simulator,
   up
@@ -119,7 +120,7 @@ following('is lost once the token is refused', async () => {
 following('is lost when the broker stays away, after a bounded time', async () => {
   const own = await startSimulator({ tickMs: 20, limits: 'off' })
   const account = newAccount()
-  const session = await clientOf({ lostAfterMs: 300, responseTimeoutMs: 200 }, own).session(account)
+  const session = await clientOf({ ...quick, lostAfterMs: 300 }, own).session(account)
   const recorder = newRecorder()
   await session.buy(up, { ...buyOptions, listener: recorder.listener })
   own.faults.set({ down: true })

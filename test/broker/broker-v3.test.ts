@@ -152,7 +152,7 @@ care('takes the limits from the broker and stays within them', async () => {
     limits: { pricing: window, outcome: { minute: 4, hour: 100 }, general: window },
     tickMs: 20
   })
-  const broker = clientOf({ responseTimeoutMs: 1_000 }, own)
+  const broker = clientOf({}, own)
   const account = newAccount()
   const session = await broker.session(account)
   const { contractId } = await session.buy(up, buyOptions)
