@@ -382,7 +382,8 @@ trading('is waited for over an outage until the deadline, by attempts longer tha
   const long = { ...contract, duration: 1, durationUnit: 'd' } as const
   const { orderId: open } = await client.placeBinary({ traderExternalId, stake: 1, ...long })
   attempts.length = 0
-  const times = { timeoutMs: 2000, deadlineMs: 3000 }
+  // Each waits for four seconds at most, and has two more for its response.
+  const times = { timeoutMs: 6000, deadlineMs: 5000 }
   assert.is((await refusal(client.waitUntilSettled(open, times))).code, 'DEADLINE')
   assert.ok(attempts.length > 0 && attempts.every(({ error }) => !error))
 })
