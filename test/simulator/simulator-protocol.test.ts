@@ -337,9 +337,13 @@ trading('a multiplier is followed, changed and closed', async () => {
   assert.equal([state.limit_order.stop_out.order_amount, state.is_valid_to_sell], [-10, 1])
   assert.match(buy.shortcode, /^MULTUP_R_100_10\.00_100_\d+_\d+_0_500\.00_N1$/)
   const update = { contract_update: 1, contract_id: buy.contract_id, limit_order: { take_profit: null, stop_loss: 9 } }
-  assert.is((await socket.call(update)).error.code, 'ContractUpdateTooFrequent')
+  // Where a busy machine takes a second to get here, this one is made, and the next one comes too soon.
+  let tooSoon: { code: string } | undefined
+  while (tooSoon === undefined) tooSoon = (await socket.call(update)).error
+  assert.is(tooSoon.code, 'ContractUpdateTooFrequent')
   // One state comes with each tick of 20 ms, so this is more than the second that must pass.
-  await socket.eventually(() => socket.frames.length > 60)
+  const before = socket.frames.length
+  await socket.eventually(() => socket.frames.length > before + 60)
   const { contract_update } = await socket.call(update)
   assert.equal([contract_update.stop_loss.order_amount, contract_update.take_profit], [-9, {}])
   assert.is((await socket.call({ cancel: buy.contract_id })).error.code, 'ContractUpdateFailure')
