@@ -438,7 +438,7 @@ for (const [index, [what, time]] of Object.entries<(seconds: number) => object>(
     const another = await harness.makePartner()
     const app = dialect === 'v3' ? `77${index}` : `app-time${index}`
     await worker.services.db('partners').where({ id: another.partnerId }).update({ broker_app_id: app })
-    const place = async (effect: 'drop-after' | 'ignore') => {
+    const place = async (effect: 'drop-after' | 'drop-before') => {
       const { traderExternalId, accountId } = await another.makeTrader()
       simulator.faults.add({ effect, call: 'buy', loginid: accountId, times: 1 })
       const order = tickOrder(traderExternalId)
