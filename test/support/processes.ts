@@ -148,16 +148,34 @@ export function startProcess(file: string, env: Record<string, string>, args: st
   }
 }
 
+const STARTS = 3
+
+/**
+ * Starts one of our main files and waits for a line of it. One that ends because the database did not respond within its first seconds, as
+ * on a busy machine, is started again, as a supervisor would.
+ */
+async function startUntil(file: string, env: Record<string, string>, pattern: RegExp) {
+  for (let starts = 1; ; starts++) {
+    const started = startProcess(file, env)
+    try {
+      return { started, line: await started.line(pattern) }
+    } catch (error) {
+      if (starts === STARTS || !/does not respond \(timeout expired\)/.test(String(error))) throw error
+    }
+  }
+}
+
 /** An API process; resolves with its address once it listens. */
 export async function startApi(env: Record<string, string>): Promise<TestProcess & { address: string }> {
-  const api = startProcess('api/main.ts', { ...env, LOG_LEVEL: 'info', PORT: '0' })
-  const line = await api.line(/"msg":"listening"/)
-  return { ...api, address: (JSON.parse(line) as { address: string }).address }
+  const { started, line } = await startUntil(
+    'api/main.ts',
+    { ...env, LOG_LEVEL: 'info', PORT: '0' },
+    /"msg":"listening"/
+  )
+  return { ...started, address: (JSON.parse(line) as { address: string }).address }
 }
 
 /** A worker process; resolves once it works. */
 export async function startWorker(env: Record<string, string>): Promise<TestProcess> {
-  const worker = startProcess('worker/main.ts', { ...env, LOG_LEVEL: 'info' })
-  await worker.line(/"msg":"working"/)
-  return worker
+  return (await startUntil('worker/main.ts', { ...env, LOG_LEVEL: 'info' }, /"msg":"working"/)).started
 }
