@@ -236,7 +236,8 @@ keeping('is refused for a while by the latest count where that reached a large l
   for (let again = 0; again < 2; again++) {
     const refusal = await requireRoom(db, 'traders', partnerId).catch((error: unknown) => error)
     assert.is((refusal as { code?: string })?.code, 'LIMIT_REACHED')
-    await db('traders').where({ partner_id: partnerId }).delete()
+    // One less is enough: to delete all of them takes longer than that while on a busy machine.
+    await db('traders').where({ partner_id: partnerId, external_id: '1' }).delete()
   }
   held.restore()
 })
