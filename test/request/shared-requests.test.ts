@@ -112,18 +112,17 @@ tests('that differ read their rows again together, whenever each was stored', as
     return findBrokerRequests(db, ids)
   })
   const over = new AbortController()
-  const waits: Promise<unknown>[] = []
-  for (let index = 0; index < COUNT; index++) {
+  const requests = Array.from({ length: COUNT }, (): BrokerRequest => {
     const key = newId('account')
-    const request: BrokerRequest = {
-      kind: 'balance',
-      key,
-      data: { accountRowId: key },
-      timeoutMs: LONG_MS,
-      replyChannel: bus.replyChannel
-    }
-    const [row] = await db.transaction(trx => storeBrokerRequests(trx, queue, [request]))
-    waits.push(awaitEnd(bus, read, row?.id as string, { timeoutMs: LONG_MS, signal: over.signal }))
+    const { replyChannel } = bus
+    return { kind: 'balance', key, data: { accountRowId: key }, timeoutMs: LONG_MS, replyChannel }
+  })
+  const stored = await db.transaction(trx => storeBrokerRequests(trx, queue, requests))
+  const waits: Promise<unknown>[] = []
+  for (const { id } of stored) {
+    waits.push(awaitEnd(bus, read, id, { timeoutMs: LONG_MS, signal: over.signal }))
+    // Each begins some milliseconds after the one before, as if stored then; a statement between them takes seconds on a busy machine.
+    await new Promise(resolve => setTimeout(resolve, 5))
   }
   const sum = () => groups.reduce((total, size) => total + size, 0)
   await until('each row to be read twice', () => sum() >= 2 * COUNT)
