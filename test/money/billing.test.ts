@@ -23,7 +23,7 @@ const DAY_MS = 86_400_000
 const check = (now?: Date) => checkBilling(db, { now, prices, feePct: '20' })
 const later = (days: number) => new Date(Date.now() + days * DAY_MS)
 
-const { pay, newPartner } = billingMakers(db, prices)
+const { pay, newPartner, newPartners } = billingMakers(db, prices)
 
 async function fees(partnerId: string): Promise<string[]> {
   const found = (await db('ledger_transfers').whereLike('reference', `fee:${partnerId}:%`).orderBy('reference')) as {
@@ -263,7 +263,7 @@ checking('charges no upgrade while suspended: it holds from the next period on',
 
 checking('charges each partner once when ten checks run at once', async () => {
   await check()
-  const partners = await Promise.all(Array.from({ length: 40 }, () => newPartner({ balance: '500' })))
+  const partners = await newPartners(40, { balance: '500' })
   const counts = await Promise.all(Array.from({ length: 10 }, () => check()))
   assert.is(
     counts.reduce((all, { charged }) => all + charged, 0),
@@ -312,7 +312,7 @@ checking('is broken off after a hundred failures, with what was done before in o
   const first = await newPartner({ balance: '500' })
   await trialEnds(first, '2026-01-01T00:00:00Z')
   // Each id sorts after those before it: the last two would be charged after the failures.
-  const many = await Promise.all(Array.from({ length: 102 }, () => newPartner({ balance: '500' })))
+  const many = await newPartners(102, { balance: '500' })
   const at = '2026-01-02T00:00:00Z'
   await db('partners').whereIn('id', many).update({ period_start: at, period_end: at, billing_anchor: at })
   const inTurn = [...many].sort()

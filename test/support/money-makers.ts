@@ -41,7 +41,14 @@ export function billingMakers(db: Db, prices: Record<Plan, string>) {
     if (balance !== '0') await pay(partnerId, balance)
     return partnerId
   }
-  return { pay, newPartner }
+
+  /** So many of them, one after another: all payments move money of one account, and those at once would wait for each other. */
+  async function newPartners(count: number, options?: BilledOptions): Promise<string[]> {
+    const made: string[] = []
+    while (made.length < count) made.push(await newPartner(options))
+    return made
+  }
+  return { pay, newPartner, newPartners }
 }
 
 /** Waits for a failure whose message matches. */
