@@ -17,7 +17,7 @@ import { socketsPerKey } from '../../schemas/stream.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startApi } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
-import { openClient, openSurplus, openWithPlace, refusedUpgrade } from './client.ts'
+import { openClient, openCounted, openSurplusCounted, openWithPlace, refusedUpgrade } from './client.ts'
 
 const harness = await openHarness()
 const redis = await startRedis()
@@ -152,7 +152,7 @@ bounds('have their places free again where the client is gone before it is let i
 
 bounds('end those beyond the places of their key within seconds, of which few are open at a time', async () => {
   const { key } = await harness.makePartner({ plan: 'LAUNCH' })
-  await Promise.all([1, 2, 3, 4, 5].map(() => openClient(harness.address, { key })))
+  await Promise.all([1, 2, 3, 4, 5].map(() => openWithPlace(harness.address, { key })))
   // Its client does not close its side.
   const mute = upgrade(key, '13')
   await once(mute.socket, 'close')
@@ -195,14 +195,13 @@ bounds('give the places of an api that was killed to others, with Redis', async 
   if (!redis) return
   const env = { ...harness.env, REDIS_URL: redis.url }
   const [killed, other] = await Promise.all([startApi(env), startApi(env)])
-  const { key } = await harness.makePartner({ plan: 'LAUNCH' })
-  await Promise.all([1, 2, 3, 4, 5].map(() => openWithPlace(killed.address, { key })))
-  assert.match(await openSurplus(other.address, { key }), '5 sockets')
+  const { key } = await openCounted(harness, redis, Array(5).fill(killed.address))
+  assert.match(await openSurplusCounted(other.address, { key }), '5 sockets')
   killed.kill('SIGKILL')
   await killed.ended
   const one = () => openWithPlace(other.address, { key })
   for (let count = 0; count < 5; count++) await until('a free place', one, 60_000)
-  assert.match(await openSurplus(other.address, { key }), '5 sockets')
+  assert.match(await openSurplusCounted(other.address, { key }), '5 sockets')
 })
 
 bounds.after(closeAll)

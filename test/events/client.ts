@@ -1,8 +1,10 @@
 // A client of the stream for tests: every frame is checked against its schema, and may be waited for.
+import { Redis } from 'ioredis'
 import { WebSocket } from 'ws'
 import { violations } from '../../schemas/checks/validator.ts'
 import { fromService, TicketEventMessage } from '../../schemas/stream.ts'
-import { onClose } from '../support/harness.ts'
+import { type Harness, onClose, until } from '../support/harness.ts'
+import type { TestRedis } from '../support/redis.ts'
 
 // biome-ignore lint/suspicious/noExplicitAny: tests read fields of many shapes
 export type Message = { type: string; [name: string]: any }
@@ -134,3 +136,30 @@ export async function openSurplus(...args: Parameters<typeof openClient>): Promi
     throw new Error(`closed with ${code} after ${client.messages.length}`)
   return reason
 }
+
+/**
+ * Opens a socket at each address for a key of its own, which Redis has counted all of. A process to which Redis does not respond
+ * within half a second counts for itself, as happens on a busy machine: then it is tried with another key.
+ */
+export async function openCounted(
+  { makePartner }: Harness,
+  { url }: TestRedis,
+  addresses: string[]
+): Promise<{ key: string; clients: (Client | undefined)[] }> {
+  const redis = new Redis(url)
+  try {
+    return await until('sockets that Redis has counted', async () => {
+      const { key, keyId } = await makePartner({ plan: 'LAUNCH' })
+      const clients = await Promise.all(addresses.map(address => openWithPlace(address, { key })))
+      if ((await redis.zcard(`svc_held:stream:${keyId}`)) === addresses.length) return { key, clients }
+      for (const client of clients) client?.close()
+      return undefined
+    })
+  } finally {
+    redis.disconnect()
+  }
+}
+
+/** As `openSurplus`; opened again where the process counted for itself. */
+export const openSurplusCounted = (...args: Parameters<typeof openClient>): Promise<string> =>
+  until('a socket beyond the places of its key', () => openSurplus(...args).catch(() => undefined))

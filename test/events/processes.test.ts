@@ -7,7 +7,7 @@ import { Client as ServiceClient } from '../../api/client/src/index.ts'
 import { closeAll, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { startApi, startWorker, type TestProcess } from '../support/processes.ts'
 import { startRedis } from '../support/redis.ts'
-import { type Client, openClient, openSurplus, openWithPlace, subscribe } from './client.ts'
+import { type Client, openClient, openCounted, openSurplusCounted, openWithPlace, subscribe } from './client.ts'
 import { readAll } from './reading.ts'
 
 const harness = await openHarness()
@@ -45,12 +45,10 @@ if (redis) reaches('Redis', { REDIS_URL: redis.url })
 across('counts the sockets of a key over all processes with Redis', async () => {
   if (!redis) return
   const { worker, apis } = processes
-  const partner = await harness.makePartner({ plan: 'LAUNCH' })
   const [first, second] = apis.map(({ address }) => address) as [string, string]
-  const key = partner.key
-  const open = await Promise.all([first, first, first, second, second].map(address => openWithPlace(address, { key })))
-  for (const address of [first, second]) assert.match(await openSurplus(address, { key }), '5 sockets')
-  open[0]?.close()
+  const { key, clients } = await openCounted(harness, redis, [first, first, first, second, second])
+  for (const address of [first, second]) assert.match(await openSurplusCounted(address, { key }), '5 sockets')
+  clients[0]?.close()
   await until('a free place', () => openWithPlace(second, { key }))
   for (const process of [worker, ...apis]) process.kill('SIGTERM')
   await Promise.all([worker, ...apis].map(({ ended }) => ended))
