@@ -100,11 +100,17 @@ log('keeps the events of a record in order while a sequencer is held up', async 
   await holding('event_positions').where({ partner_id: first }).forUpdate()
   await happens(first, 1)
   await happens(second, 1)
-  const one = sequenceEvents(db)
+  // Longer than a statement of the service waits for a lock, which on a busy machine may be over before the test has done the rest.
+  const sequence = () =>
+    db.transaction(async trx => {
+      await trx.raw(`set local lock_timeout = '120s'`)
+      return sequenceEvents(trx)
+    })
+  const one = sequence()
   await until('the wait for the first partner', async () => (await waiting()) === 1, 60_000)
   await happens(second, 2)
   let ended = false
-  const other = sequenceEvents(db).finally(() => {
+  const other = sequence().finally(() => {
     ended = true
   })
   await until('the other one', async () => ended || (await waiting()) === 2, 60_000)
