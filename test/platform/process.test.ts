@@ -11,6 +11,7 @@ import * as assert from 'uvu/assert'
 import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { openDatabase } from '../../db/postgres/connection.ts'
+import { stretched } from '../support/busy.ts'
 import { closeAll, onClose, openTestDatabase, TOKEN_KEYS } from '../support/harness.ts'
 import { startApi, startWorker } from '../support/processes.ts'
 
@@ -33,7 +34,7 @@ ending('ends with exit code 1 on an unexpected error', async () => {
   await once(child.stdout, 'close')
   child.stdin.end()
   // On the way it failed before, it tried for ever to write its last line.
-  const tooLong = setTimeout(() => child.kill('SIGKILL'), 20_000)
+  const tooLong = setTimeout(() => child.kill('SIGKILL'), stretched(20_000))
   const [code] = (await once(child, 'exit')) as [number | null]
   clearTimeout(tooLong)
   assert.is(code, 1)
