@@ -9,6 +9,7 @@ import { openBus, WORK } from '../../db/platform/bus.ts'
 import { openLog } from '../../db/platform/log.ts'
 import { logOutages } from '../../db/platform/redis-outage.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
+import { freePort } from '../support/free-port.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
 import { startWorker } from '../support/processes.ts'
 import { startMovingAddress, startRedis } from '../support/redis.ts'
@@ -129,7 +130,11 @@ silenced('is reported once, and tried until it may', async () => {
     bus.publish('svc_test_unsent', 'a', id)
     await until('a refusal', () => !bus.healthy())
   }
-  assert.equal(warnings, ['Redis refused a message, trying again'])
+  // On a busy machine it is silent for so short a time now and then, which is another warning.
+  assert.equal(
+    warnings.filter(text => String(text).includes('refused')),
+    ['Redis refused a message, trying again']
+  )
   await rights('+publish')
   await until('it well again', () => bus.healthy())
 })
@@ -137,11 +142,7 @@ silenced('is reported once, and tried until it may', async () => {
 const away = suite('a Redis that is away')
 
 away('is logged once, and once when it is back, however often it is tried', async () => {
-  const unused = createServer().listen(0, '127.0.0.1')
-  await once(unused, 'listening')
-  const { port } = unused.address() as AddressInfo
-  unused.close()
-  await once(unused, 'close')
+  const port = await freePort()
   const written: string[] = []
   const note = (_: object, text: string) => void written.push(text)
   const options = { enableOfflineQueue: false, retryStrategy: () => 20 }
