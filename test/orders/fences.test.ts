@@ -197,6 +197,24 @@ claims('that is out of time when it is given back has failed, and may be repeate
   assert.equal([phase, code, retryable], ['failed', 'BROKER_UPSTREAM', true])
 })
 
+claims('of a copy whose follow was stopped fails it for good', async () => {
+  const [leader, trader] = [await partner.makeTrader(), await partner.makeTrader()]
+  await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const { accountId, traderId, traderExternalId } = trader
+  const id = `fol_${traderId.slice(4)}`
+  const follow = { id, partner_id: partner.partnerId, leader_id: leader.traderId, status: 'STOPPED' }
+  const terms = { risk_pct: '100', max_drawdown_pct: '50', base_balance: '1000' }
+  await db('follows').insert({ ...follow, ...terms, trader_id: traderId, trader_external_id: traderExternalId })
+  await db('orders').where({ account_id: accountId }).update({ follow_id: id })
+  const options = { sender: 'w', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 }
+  const { claimed, expired } = await claimOrders(db, { ...options, accountIds: [accountId] })
+  assert.equal(claimed, [])
+  assert.equal(
+    expired.map(order => [order.phase, order.error_code, order.retryable]),
+    [['failed', 'CONFLICT', false]]
+  )
+})
+
 claims.run()
 
 const doubts = suite('an order in doubt')
