@@ -17,6 +17,7 @@ import {
   releaseUnsent
 } from '../../db/orders/placing.ts'
 import {
+  formerApplications,
   inDoubt,
   insertBreak,
   listBreaks,
@@ -32,6 +33,7 @@ import {
   purchasesBehind,
   takeDoubts
 } from '../../db/orders/resolving.ts'
+import { recordAudit } from '../../db/platform/audit.ts'
 import { listUnowned, storeUnowned } from '../../db/postgres/lineage.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
@@ -326,6 +328,20 @@ doubts(
     assert.equal(await db('pgboss.job').where({ name: 'copy.fanout' }).whereRaw(`data->>'orderId' = ?`, [id]), [])
   }
 )
+
+doubts('may be of an application that its partner had in its dialect until a day before, or later', async () => {
+  const other = await harness.makePartner()
+  for (const [dialect, brokerAppId] of [
+    ['v3', 'lately'],
+    ['next', 'elsewhere']
+  ]) {
+    const details = { from: { dialect, brokerAppId } }
+    await recordAudit(db, { actor: 'cli', action: 'partners.set-broker', target: other.partnerId, details })
+  }
+  const before = (hours: number) =>
+    formerApplications(db, { partner_id: other.partnerId, dialect: 'v3' }, new Date(Date.now() + hours * 3_600_000))
+  assert.equal([await before(23), await before(25)], [['lately'], []])
+})
 
 doubts('is not held up again by contracts that the operator has seen as others’', async () => {
   const { id, trader, row } = await makeSecondAttempt()
