@@ -17,6 +17,7 @@ import {
   releaseUnsent
 } from '../../db/orders/placing.ts'
 import {
+  decideBreak,
   formerApplications,
   inDoubt,
   insertBreak,
@@ -33,6 +34,7 @@ import {
   purchasesBehind,
   takeDoubts
 } from '../../db/orders/resolving.ts'
+import { markUnsettled, unmarkUnsettled } from '../../db/orders/review.ts'
 import { recordAudit } from '../../db/platform/audit.ts'
 import { listUnowned, storeUnowned } from '../../db/postgres/lineage.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
@@ -424,6 +426,22 @@ ending('and its limits are written by the worker that leases the contract', asyn
   assert.is(await storeLimits(db, queue, { ...limits, worker: 'another' }), undefined)
   assert.is((await row()).stop_loss, null)
   assert.equal(await storeLimits(db, queue, { ...limits, worker: 'w' }), { changesCopies: false })
+})
+
+ending('that the broker takes back leaves the operator’s decision on it as it is', async () => {
+  for (const decided of [true, false]) {
+    const { id, trader, first, row } = await makeSecondAttempt()
+    await markOpen(db, [receipt(id, first + 1)], 'w')
+    await markUnsettled(db, { id, why: ['it paid more than it can'] })
+    const found = (await listBreaks(db, 1000)).find(({ orderId }) => orderId === id)
+    const findingId = found?.findingId as number
+    if (decided) await decideBreak(db, { findingId, resolution: 'a fault of the broker' })
+    await unmarkUnsettled(db, id)
+    assert.is((await row()).error_code, null)
+    const { resolution, account_id: accountId } = await db('contract_breaks').where({ id: findingId }).first()
+    assert.is(resolution, decided ? 'a fault of the broker' : 'withdrawn: the contract is still open')
+    assert.is(accountId, trader.accountId)
+  }
 })
 
 ending('is not in the future where the broker reports a purchase that is', async () => {
