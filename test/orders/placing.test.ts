@@ -417,6 +417,19 @@ grouping('are one order where they have one clientOrderId, which the first of th
   assert.is((await db('orders').where({ client_order_id: draft.clientOrderId })).length, 1)
 })
 
+grouping('that failed are queued again without the pause of an earlier claim', async () => {
+  const { traderExternalId } = await partner.makeTrader()
+  const draft = draftOf({ partnerId: partner.partnerId, traderExternalId })
+  await storeOrders(db, queue, [draft])
+  const order = () => db('orders').where({ client_order_id: draft.clientOrderId })
+  const failure = { phase: 'failed', error_code: 'BROKER_UPSTREAM', retryable: true }
+  await order().update({ ...failure, not_before: new Date(Date.now() + 3_600_000) })
+  const [again] = await storeOrders(db, queue, [draft])
+  assert.ok(again?.order && 'created' in again && again.created)
+  const { phase, not_before: notBefore } = await order().first()
+  assert.equal([phase, notBefore], ['unproven', null])
+})
+
 racing.run()
 storing.run()
 taking.run()
