@@ -11,6 +11,7 @@ import { archiveOrders } from '../../db/orders/archiving.ts'
 import { listEntries } from '../../db/orders/listing.ts'
 import { markOpen } from '../../db/orders/placing.ts'
 import { findOrders } from '../../db/orders/reading.ts'
+import { claimedContracts } from '../../db/orders/reconciliation.ts'
 import { haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { findNamedOrders } from '../../db/platform/named.ts'
 import { type Db, rows } from '../../db/postgres/connection.ts'
@@ -110,6 +111,14 @@ moving('keeps every column', async () => {
   const before = await live(id)
   await move()
   assert.equal(await archived(id), before)
+  // The comparison of books would take its contract for one of no order.
+  const { account_id: accountId, broker_order_id: contractId } = before
+  const claims = await claimedContracts(db, accountId, [contractId, 'another'])
+  assert.equal(
+    [...claims.values()].map(claim => [claim.contractId, claim.orderId, claim.phase]),
+    [[contractId, id, 'closed']]
+  )
+  assert.is((await claimedContracts(db, 'another', [contractId])).size, 0)
 })
 
 moving('moves all of a batch or nothing of it, and one process at a time', async () => {
