@@ -119,6 +119,17 @@ reporting('reports what is open here and closed there, with what it paid', async
   )
 })
 
+reporting('leaves a contract of the last two minutes to its worker', async () => {
+  const { trader, order } = await makeOpen({ error_code: 'REVIEW_REQUIRED', opened_at: minutesAgo(1) })
+  const isDue = async () => (await listOverdue(db, { limit: 99 })).some(({ id }) => id === order.id)
+  assert.not(await isDue())
+  await db('orders')
+    .where({ id: order.id })
+    .update({ opened_at: minutesAgo(3) })
+  assert.ok(await isDue())
+  await db('orders').where({ account_id: trader.accountId }).delete()
+})
+
 reporting('reports nothing of a contract that the broker still shows as open', async () => {
   const trader = await partner.makeTrader()
   await makeOpen({ ...expired, broker_order_id: await buy(trader.accountId, { settled: false }) }, trader)
@@ -169,10 +180,15 @@ reporting(
     const moved = await harness.makePartner()
     const trader = await moved.makeTrader({ token: 'of-another-broker' })
     const { order } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 }, trader)
-    assert.not((await listOverdue(db, { limit: 99 })).some(({ id }) => id === order.id))
+    const isDue = async () => (await listOverdue(db, { limit: 99 })).some(({ id }) => id === order.id)
+    assert.not(await isDue())
     await db('partners')
       .where({ id: moved.partnerId })
       .update({ broker_dialect: elsewhere, broker_app_id: appIds[elsewhere] })
+    // A worker that watches it since before has a session of the dialect that was left.
+    await db('orders').where({ id: order.id }).update({ lease_holder: 'watching' })
+    assert.not(await isDue())
+    await db('orders').where({ id: order.id }).update({ lease_holder: null })
     await reconcilePastEnd(services, { everyMinutes: 0 })
     const found = (await findingsOf(trader)).filter(({ orderId }) => orderId === order.id)
     assert.equal(
