@@ -122,6 +122,9 @@ settling('takes no contract for sold early whose payout is unknown, and bounds w
   assert.match(await refusal(...settle(order.id, '19530', '--yes')), /10000 at most/)
   assert.is((await document(...settle(order.id, '19.53', '--yes'))).pnl, 9.53)
   assert.is((await db('orders').where({ id: order.id }).first()).closed_early, false)
+  // Its price is 10: 40 times a move of ten times the price, and what it cost.
+  const multiplier = await makeStuck({ kind: 'MULTIPLIER', multiplier: 40, payout: null })
+  assert.match(await refusal(...settle(multiplier.order.id, '4020.01', '--yes')), /4020 at most/)
 })
 
 settling('counts the loss of a copy for its follow, and closes the copies of a contract that was sold', async () => {
