@@ -4,7 +4,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { createCreatorBot, publishBot } from '../../api/marketplace/creator.ts'
 import { getCreatorEarnings, requestPayout } from '../../api/marketplace/earnings.ts'
-import { purchaseBot } from '../../api/marketplace/sales.ts'
+import { purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
 import { listAudit } from '../../db/platform/audit.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
@@ -37,16 +37,24 @@ async function sale() {
 const purchases = suite('operator purchases')
 
 purchases('refund needs a reason, a purchase, and confirmation', async () => {
-  const { purchaseId } = await sale()
-  const [bare, short, unknown, unasked] = await Promise.all([
+  const { creator, buyer, purchaseId } = await sale()
+  const params = { id: await makeBot(creator, { monthlyPriceUsd: 10 }) }
+  await fund(harness, buyer, '10')
+  const { body } = await buyer.call(subscribeToBot, { params })
+  const [bare, short, unknown, unasked, ofMonth] = await Promise.all([
     operator('purchases', 'refund', purchaseId),
     operator('purchases', 'refund', purchaseId, '--reason', 'no'),
     operator('purchases', 'refund', 'pur_unknown', '--reason', 'fraud', '--yes'),
-    operator('purchases', 'refund', purchaseId, '--reason', 'fraud')
+    operator('purchases', 'refund', purchaseId, '--reason', 'fraud'),
+    operator('purchases', 'refund', body.subscriptionId, '--reason', 'fraud')
   ])
-  assert.equal([bare.exit, short.exit, unknown.exit, unasked.exit], [2, 2, 1, 1])
+  assert.equal(
+    [bare, short, unknown, unasked, ofMonth].map(({ exit }) => exit),
+    [2, 2, 1, 1, 1]
+  )
   assert.match(unknown.said, 'NOT_FOUND')
   assert.match(unasked.said, '--yes')
+  assert.match(ofMonth.said, /Pay 10 USD, the last month of .*--yes/s)
 })
 
 purchases('refund pays back once, and list shows it', async () => {
