@@ -13,7 +13,7 @@ import { rows } from '../../db/postgres/connection.ts'
 import { archiveDue, paceBeside } from '../../worker/orders/archiving.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { binaryOrder, daysAgo, insertOldOrder } from '../support/old-orders.ts'
-import { operator } from '../support/operator.ts'
+import { operator, operatorProcess } from '../support/operator.ts'
 
 type ArchivePace = ReturnType<typeof paceBeside>
 
@@ -208,6 +208,26 @@ archive('exports names as CSV that no program takes for formulas, and as JSON li
     column('pnl'),
     names.map(() => '-9.50')
   )
+})
+
+archive('drops nothing that the disk does not give back as it was written', async () => {
+  const at = monthsAgo(9)
+  const place = await mkdtemp(join(tmpdir(), 'archive-'))
+  // Loaded before anything else: a disk that has one byte more of each file that has got its name.
+  const broken = `import fs from 'node:fs/promises'
+    import { appendFileSync } from 'node:fs'
+    import { syncBuiltinESMExports } from 'node:module'
+    const { rename } = fs
+    fs.rename = async (from, to) => { await rename(from, to); appendFileSync(to, ' ') }
+    syncBuiltinESMExports()`
+  const { NODE_OPTIONS = '' } = process.env
+  const loaded = `--import=data:text/javascript,${encodeURIComponent(broken)}`
+  const options = { ...env, NODE_OPTIONS: `${NODE_OPTIONS} ${loaded}` }
+  const until = ['--before', monthOf(monthsAgo(8))]
+  const refused = await operatorProcess(options, 'archive', 'drop', ...until, '--directory', place, '--yes')
+  assert.is(refused.exitCode, 1)
+  assert.match(refused.stderr, 'is not as it was written; nothing was dropped.')
+  assert.is((await db('orders_archive').where({ created_at: at })).length, 6)
 })
 
 archive('drops no month that a dump reads, and names what to do', async () => {

@@ -47,7 +47,7 @@ export async function operator(env: Record<string, string>, ...args: string[]): 
 }
 
 /** The same in a process of its own. */
-async function operatorProcess(env: Record<string, string>, ...args: string[]): Promise<Ran> {
+export async function operatorProcess(env: Record<string, string>, ...args: string[]): Promise<Ran> {
   const child = spawn(process.execPath, ['cli/main.ts', ...args], {
     env: { ...inherited(), ...env },
     stdio: ['ignore', 'pipe', 'pipe']
