@@ -417,17 +417,23 @@ grouping('are one order where they have one clientOrderId, which the first of th
   assert.is((await db('orders').where({ client_order_id: draft.clientOrderId })).length, 1)
 })
 
-grouping('that failed are queued again without the pause of an earlier claim', async () => {
-  const { traderExternalId } = await partner.makeTrader()
+grouping('that failed are queued again without the pause and the checks of an earlier claim', async () => {
+  const { accountId, traderExternalId } = await partner.makeTrader()
   const draft = draftOf({ partnerId: partner.partnerId, traderExternalId })
   await storeOrders(db, queue, [draft])
   const order = () => db('orders').where({ client_order_id: draft.clientOrderId })
-  const failure = { phase: 'failed', error_code: 'BROKER_UPSTREAM', retryable: true }
+  const failure = { phase: 'failed', error_code: 'BROKER_UPSTREAM', retryable: true, checks: 2, absence_checks: 2 }
   await order().update({ ...failure, not_before: new Date(Date.now() + 3_600_000) })
   const [again] = await storeOrders(db, queue, [draft])
   assert.ok(again?.order && 'created' in again && again.created)
   const { phase, not_before: notBefore } = await order().first()
   assert.equal([phase, notBefore], ['unproven', null])
+  await order().update({ phase: 'queued' })
+  const claim = { accountIds: [accountId], sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 }
+  assert.is((await claimOrders(db, claim)).claimed.length, 1)
+  // A check of the purchase before would prove half of the absence of this one.
+  const { checks, absence_checks: absenceChecks } = await order().first()
+  assert.equal([checks, absenceChecks], [0, 0])
 })
 
 racing.run()
