@@ -122,7 +122,7 @@ export async function markOpen(
             -- A purchase is never later than its response; one that is reported so would end in the future as well.
             opened_at = case when r."openedAt" <= extract(epoch from now()) + ${AHEAD_SECONDS} then to_timestamp(r."openedAt") else now() end,
             answered_at = clock_timestamp(),
-            expiry_at = to_timestamp(r."expiryAt"), lease_holder = :leaseHolder, lease_until = null,
+            expiry_at = to_timestamp(r."expiryAt"), lease_holder = :leaseHolder,
             error_code = null, error_message = null, error_extras = null, retryable = false
        from jsonb_to_recordset(:receipts::jsonb) as r (id text, attempt int, "brokerOrderId" text, "transactionId" text,
             "buyPrice" numeric, payout numeric, currency text, "openedAt" float8, "expiryAt" float8, "isLate" boolean, "boughtUnder" jsonb)

@@ -85,7 +85,7 @@ export async function countCheck(
                                 else least(clock_timestamp() + :pauseMs * interval '1 millisecond',
                                            greatest(o.resolve_at, ${arrivalFrom} + ${arrivalMs})) end
       where o.id = :id and o.attempt = :attempt and o.phase = 'sending'
-     returning least(o.absence_checks, o.checks) as "absenceChecks"`,
+     returning o.absence_checks as "absenceChecks"`,
     { id: order.id, attempt: order.attempt, ...options }
   )
   return row ?? { absenceChecks: 0 }
