@@ -1,4 +1,5 @@
 // What is deleted by its age is deleted whatever happens to the rest of it.
+import { randomBytes, randomUUID } from 'node:crypto'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { newId } from '../../schemas/fields/ids.ts'
@@ -61,6 +62,50 @@ housekeeping(
     ])
   }
 )
+
+const MINUTE_MS = 60_000
+const HOUR = 60
+const DAY = 24 * HOUR
+
+housekeeping('deletes of each kind what is too old, and keeps what is a little younger', async () => {
+  const { partnerId: partner_id, keyId: key_id } = await harness.makePartner()
+  const request = { kind: 'balance', data: {}, reply_channel: 'nobody' }
+  const calls = { worker: 'gone', class: 'buy', window_ms: 3_600_000, calls: 1 }
+  const taken = { partner_id, fingerprint: Buffer.alloc(32), holder: randomUUID(), leased_until: new Date() }
+  const ofKey = { partner_id, key_id, channels: ['ticks'] }
+  // The column of a row's name, the one of its age, and the minutes after which it is deleted.
+  const kinds: [table: string, name: string, age: string, minutes: number, columns?: () => object][] = [
+    ['broker_requests', 'id', 'expires_at', 5, () => ({ ...request, key: randomUUID() })],
+    ['lease_holders', 'name', 'lease_until', DAY],
+    ['account_leases', 'account_id', 'leased_at', DAY, () => ({ worker: 'gone' })],
+    ['processes', 'name', 'seen_at', DAY, () => ({ kind: 'api', version: '1' })],
+    ['call_records', 'scope', 'spent_until', 70, () => calls],
+    ['call_counters', 'scope', 'since', 70, () => ({ worker: 'gone' })],
+    ['unowned_contracts', 'contract_id', 'found_at', 30 * DAY, () => ({ account_id: 'CR1', evidence: {} })],
+    ['sessions', 'id', 'expires_at', HOUR, () => ({ partner_id, hash: randomBytes(32) })],
+    ['idempotency_keys', 'key', 'created_at', DAY, () => taken],
+    ['webhook_senders', 'worker', 'lease_until', HOUR],
+    ['stream_tickets', 'trader_external_id', 'expires_at', 0, () => ({ ...ofKey, hash: randomBytes(32) })],
+    ['tick_wants', 'process', 'wanted_until', DAY, () => ({ dialect: 'v3', app_ids: [], assets: [] })]
+  ]
+  const insert = ([table, name, age, minutes, columns]: (typeof kinds)[number], called: string, more: number) =>
+    db(table).insert({ ...columns?.(), [name]: called, [age]: new Date(Date.now() - (minutes + more) * MINUTE_MS) })
+  for (const kind of kinds) {
+    await insert(kind, 'long past', 1)
+    await insert(kind, 'still kept', -1)
+  }
+  // Of a worker that lives: what it holds or counts in is in use, however old.
+  await db('lease_holders').insert({ name: 'living', lease_until: new Date() })
+  const old = new Date(Date.now() - 2 * DAY * MINUTE_MS)
+  await db('account_leases').insert({ account_id: 'of the living', worker: 'living', leased_at: old })
+  await db('call_counters').insert({ scope: 'of the living', worker: 'living', since: old })
+  await runHousekeeping(services)
+  for (const [table, name] of kinds) {
+    const left = await db(table).whereIn(name, ['long past', 'still kept', 'of the living']).orderBy(name).pluck(name)
+    const living = ['account_leases', 'call_counters'].includes(table) ? ['of the living'] : []
+    assert.equal([table, ...left], [table, ...living, 'still kept'])
+  }
+})
 
 housekeeping.after(closeAll)
 housekeeping.run()
