@@ -20,6 +20,7 @@ import {
   relay,
   simulator
 } from './broker-port.ts'
+import { openRelay } from './broker-relay.ts'
 import { failure, within } from './broker-script.ts'
 
 const resting = suite('a contract whose end is far')
@@ -106,6 +107,25 @@ resting('is reported at once when it is sold elsewhere', async () => {
   assert.is((await recorder.settled()).status, 'sold')
   assert.is(recorder.states.filter(each => each.settled).length, 1)
 })
+
+for (const [what, change] of Object.entries<(movement: Record<string, unknown>) => object>({
+  'does not name what it is': ({ action: _, ...movement }) => movement,
+  'does not name its contract': movement => ({ ...movement, contract_id: null }),
+  'names neither': ({ action: _, contract_id: __, ...movement }) => movement
+}))
+  resting(`is reported at once when it is sold elsewhere by a movement that ${what}`, async () => {
+    const isSale = (movement: unknown) => (movement as { action?: unknown } | undefined)?.action === 'sell'
+    const vague = await openRelay(simulator, frame =>
+      isSale(frame.transaction) ? { ...frame, transaction: change(frame.transaction as object as never) } : frame
+    )
+    const { account, session, recorder, contractId } = await buyHourOf(clientOf(quickly, vague))
+    await recorder.rest()
+    await sellable(() => session.contract(contractId))
+    sellElsewhere(account, contractId)
+    assert.is((await recorder.settled()).status, 'sold')
+    assert.equal(vague.complaints, [])
+    vague.close()
+  })
 
 resting('is streamed again shortly before its end', async () => {
   // By the client's clock it ends in little more than the shortest rest. What is bought more slowly than that does not rest.

@@ -2,7 +2,7 @@
 // nothing of it matters before the end, which is known. Until shortly before it such a contract is parked: one stream
 // of the account's transactions reports a sale, ours or another program's, of any of them.
 
-import { bodyOf, idOf } from '../dialects/reading.ts'
+import { bodyOf, Fields } from '../dialects/reading.ts'
 import type { BrokerLog } from '../port.ts'
 import type { ReconnectingConnection } from './reconnecting.ts'
 import type { BrokerConnection, Frame, Stream } from './sockets.ts'
@@ -148,13 +148,23 @@ export class ParkedContracts {
     }
     if (frame.subscription !== undefined && source.connection.usable) this.#source = source
     if (frame.transaction === undefined) return frame.subscription !== undefined
-    const body = bodyOf(frame.transaction, movement)
-    if (body.action === 'sell') this.#over(idOf(body, 'contract_id'), true)
+    const fields = new Fields(bodyOf(frame.transaction, movement))
+    const action = fields.text('action')
+    if (action === 'buy' || Object.keys(frame.transaction as object).length === 0) return true
+    // No schema requires a field of a movement: what may be a sale is taken for one, and the contract's state shows whether it was.
+    const contractId = fields.id('contract_id')
+    if (contractId !== null) this.#over(contractId, true)
+    else if (action === null || action === 'sell') this.#missed()
     return true
   }
 
   #lost(): void {
     this.#source = null
+    this.#missed()
+  }
+
+  /** A sale may not have been received: the list of open contracts shows which contracts are left. */
+  #missed(): void {
     if (this.#timers.size === 0) return
     this.#behindSince ??= performance.now()
     this.#options.onBehind()
