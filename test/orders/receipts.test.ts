@@ -135,6 +135,22 @@ differing('is reported for a multiplier with all that differs, its limits too', 
   simulator.faults.set({ states: [] })
 })
 
+differing('is none where the states of a multiplier do not show the amounts of its limits', async () => {
+  holdPrice(simulator.engine)
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const limit_order = { stop_loss: { value: '8000.00' }, take_profit: { order_amount: null, value: '9000.00' } }
+  simulator.faults.set({ states: [{ set: { limit_order }, when: 'open', loginid: accountId }] })
+  const { clientOrderId } = tickOrder(traderExternalId)
+  const terms = { asset: 'R_100', direction: 'up', stake: 10, multiplier: 100, stopLoss: 5, takeProfit: 900 } as const
+  const { body } = await partner.call(placeMultiplierOrder, { body: { traderExternalId, clientOrderId, ...terms } })
+  const order = worker.services.db('orders').where({ id: body.orderId }).first()
+  await until('a state of the contract', async () => (await order.clone()).marked_at !== null)
+  const { stop_loss: stopLoss, take_profit: takeProfit } = await order.clone()
+  assert.equal([stopLoss, takeProfit].map(Number), [5, 900])
+  assert.equal(await findingsOf(accountId), [])
+  simulator.faults.set({ states: [] })
+})
+
 differing(
   'is none where a multiplier has the limits that were requested, and they are changed afterwards',
   async () => {

@@ -68,7 +68,8 @@ function readLimit(orders: Fields, name: string): string | null | undefined {
   const order = orders.inside(name)
   if (order === null) return orders.unreadable.includes(name) ? undefined : null
   const amount = order.signedAmount('order_amount') ?? order.signedAmount('display_order_amount')
-  if (amount === null) return order.unreadable.length > 0 ? undefined : null
+  // The schemas let an order leave its amount out and have the price at which it closes the contract alone.
+  if (amount === null) return order.text('value') !== null || order.unreadable.length > 0 ? undefined : null
   const size = amount.replace(/^-/, '')
   return Number(size) === 0 ? null : size
 }
