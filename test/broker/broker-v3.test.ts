@@ -400,6 +400,18 @@ care('receives each frame of a contract once per frame, and none after its settl
   await close()
 })
 
+care('receives a state that comes in the frame of its receipt', async () => {
+  const { session, close } = await scripted((frame, socket) => {
+    const end = { ...poc, is_sold: 1, status: 'won', sell_price: 19.53 }
+    if (frame.buy !== undefined)
+      reply(socket, frame, { buy: receipt, proposal_open_contract: end, subscription: { id: 'sub' } })
+  })
+  const recorder = newRecorder()
+  await session.buy(even, { ...buyOptions, listener: recorder.listener })
+  assert.is((await recorder.settled()).status, 'won')
+  await close()
+})
+
 care('does not write a purchase to a connection that is closing', async () => {
   const { session, close } = await scripted((frame, socket) => {
     if (frame.buy !== undefined) reply(socket, frame, { buy: receipt })

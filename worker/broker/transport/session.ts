@@ -200,6 +200,8 @@ export class AccountSession implements Session {
         bought = readBought(frame)
         deliver = this.subscriptions.adopt(bought, source, listener)
         for (const each of early.splice(0)) deliver(each)
+        // The receipt's frame may have the contract's first state, and of a contract that is over by then no other follows.
+        if (frame.proposal_open_contract !== undefined) deliver(frame)
         return true
       }
     }
