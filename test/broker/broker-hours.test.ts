@@ -2,7 +2,7 @@
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { readTradingDay, withEvents } from '../../worker/broker/dialects/trading-times.ts'
-import { type DaySessions, Hours, secondsUntil, statedOpenings } from '../../worker/broker/hours.ts'
+import { type DaySessions, Hours, secondsUntil, statedOpenings, type TradingDay } from '../../worker/broker/hours.ts'
 
 const hours = suite('seconds until a market opens')
 const at = (text: string) => Date.parse(`${text}Z`) / 1000
@@ -61,11 +61,26 @@ hours('counts an early close that the events alone announce', async () => {
   assert.is(await walker.secondsUntilOpen('X'), at('2026-09-28T08:00:00') - at('2026-09-25T21:00:00'))
 })
 
-hours('of one asset are not lost with those of another that has none', () => {
-  const symbols = [{ symbol: 'Y' }, { symbol: 'Z', times: { settlement: '23:59:59' } }, { symbol: 'X', times: allDay }]
+const unreadable = [undefined, { settlement: '23:59:59' }, { open: '--', close: '--' }, { open: null }, 'closed']
+
+hours('of one asset are not lost with those of another that cannot be read, which has no session on that day', () => {
+  const odd = unreadable.map((times, index) => ({ symbol: `Y${index}`, times }))
+  const symbols = [...odd, { symbol: 'X', times: allDay, events: 'none' }]
   const markets = [{ name: 'M', submarkets: [{ name: 'S', symbols }] }]
   const day = readTradingDay({ markets }, '2026-09-24', ({ symbol }) => String(symbol))
-  assert.equal([...day], [['X', allDay]])
+  assert.equal([...day], [...odd.map(({ symbol }) => [symbol, { open: [], close: [] }]), ['X', allDay]])
+})
+
+hours('are found behind days whose tables do not have the asset, or not its times', async () => {
+  const now = at('2026-09-25T18:00:00')
+  const tables: Record<string, TradingDay> = {
+    '2026-09-25': new Map([['X', withBreak]]),
+    '2026-09-26': new Map(),
+    '2026-09-27': new Map([['X', { open: [], close: [] }]]),
+    '2026-09-28': new Map([['X', withBreak]])
+  }
+  const walker = new Hours({ now: async () => now, tradingDay: async day => tables[day] ?? new Map() })
+  assert.is(await walker.secondsUntilOpen('X'), at('2026-09-28T08:00:00') - now)
 })
 
 hours('applies events to their days, and to the sessions they cut', () => {

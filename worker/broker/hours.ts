@@ -37,6 +37,8 @@ export class Hours {
     for (let ahead = 0; ahead < DAYS_AHEAD; ahead++) {
       const midnight = startOfDay(now) + ahead * 86_400
       const sessions = (await this.#day(now, midnight)).get(asset)
+      // A day's table need not list what has no session in it.
+      if (sessions === undefined && ahead > 0) continue
       if (sessions === undefined) return null
       const opensAt = nextOpening(sessions, midnight, now)
       if (opensAt !== null) return Math.max(0, Math.ceil(opensAt - now))

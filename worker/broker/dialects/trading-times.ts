@@ -10,19 +10,19 @@ export function readTradingDay(times: unknown, date: string, assetOf: (row: Body
     for (const submarket of listOf(bodyOf(market, 'a market').submarkets ?? [], 'submarkets')) {
       for (const row of listOf(bodyOf(submarket, 'a submarket').symbols ?? [], 'symbols')) {
         const body = bodyOf(row, 'a symbol')
-        // A row may lack its times, and these their opening: no schema requires them.
-        const { open } = (body.times ?? {}) as Body
-        if (open === undefined || open === null) continue
-        const sessions = readSessions(bodyOf(body.times, 'times'))
-        day.set(assetOf(body), withEvents(sessions, listOf(body.events ?? [], 'events'), date))
+        const events = Array.isArray(body.events) ? body.events : []
+        day.set(assetOf(body), withEvents(readSessions(body.times), events, date))
       }
     }
   }
   return day
 }
 
-function readSessions(times: Body): DaySessions {
-  return { open: listOf(times.open, 'open').map(String), close: listOf(times.close ?? [], 'close').map(String) }
+/** The sessions of an asset; none where they cannot be read: no schema says what is in its times, or that there are any. */
+function readSessions(times: unknown): DaySessions {
+  const { open, close } = (times ?? {}) as Body
+  if (!Array.isArray(open)) return { open: [], close: [] }
+  return { open: open.map(String), close: Array.isArray(close) ? close.map(String) : [] }
 }
 
 const shifts = /(closes early|opens late) \(at (\d\d:\d\d)(:\d\d)?\)/i
