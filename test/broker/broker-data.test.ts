@@ -20,6 +20,7 @@ import {
   simulator,
   up
 } from './broker-port.ts'
+import { openRelay } from './broker-relay.ts'
 import { failure } from './broker-script.ts'
 
 const lists = suite('what an account shows')
@@ -100,6 +101,16 @@ market('returns candles, oldest first', async () => {
     assert.ok(candle.low <= candle.open && candle.open <= candle.high)
     if (at > 0) assert.is(candle.epoch - candles[at - 1]!.epoch, 60)
   }
+})
+
+market('returns candles, oldest first, whatever order they come in', async () => {
+  const reversing = await openRelay(simulator, frame =>
+    Array.isArray(frame.candles) ? { ...frame, candles: frame.candles.toReversed() } : frame
+  )
+  const candles = await clientOf({}, reversing).market('7').candles('R_100', { granularitySeconds: 60, count: 30 })
+  assert.is(candles.length, 30)
+  assert.ok(candles.every(({ epoch }, index) => index === 0 || epoch > candles[index - 1]!.epoch))
+  reversing.close()
 })
 
 market('returns what multipliers cost and whether they trade', async () => {

@@ -119,7 +119,12 @@ export class MarketData implements Market {
     const window = { end: 'latest', count: Math.max(1, Math.min(count, MAX_CANDLES)), adjust_start_time: 1 }
     const request = { ticks_history: asset, style: 'candles', granularity: granularitySeconds, ...window }
     const frame = await this.#options.reconnecting.read('ticks_history', request, { responseKey: 'candles' })
-    return readResponse(frame, ({ candles }) => listOf(candles, 'candles').map(readCandle))
+    // No document states their order.
+    return readResponse(frame, ({ candles }) =>
+      listOf(candles, 'candles')
+        .map(readCandle)
+        .sort((a, b) => a.epoch - b.epoch)
+    )
   }
 
   async multiplierSpec(asset: string, currency: string): Promise<MultiplierSpec> {
