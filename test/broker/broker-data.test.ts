@@ -123,6 +123,20 @@ market('returns what multipliers cost and whether they trade', async () => {
   assert.is(spec.secondsUntilOpen, 0)
 })
 
+// The newer dialect has no such mode.
+if (dialect === 'v3')
+  market('shows an asset in close-only mode as one that does not trade', async () => {
+    const closing = await openRelay(simulator, frame =>
+      Array.isArray(frame.active_symbols)
+        ? { ...frame, active_symbols: frame.active_symbols.map(row => ({ ...row, close_only: 1 })) }
+        : frame
+    )
+    const spec = await clientOf({}, closing).market('7').multiplierSpec('R_50', 'USD')
+    assert.equal([spec.marketOpen, spec.secondsUntilOpen], [false, null])
+    assert.equal(closing.complaints, [])
+    closing.close()
+  })
+
 market(
   'shows the limits of a multiplier that may not be bought for the stake first quoted, and of one closed meanwhile',
   async () => {

@@ -115,7 +115,8 @@ function createV3Dialect(urlNow: () => string): Dialect {
       market: textOf(row, 'market'),
       pipSize: decimalsOf(numberOf(row, 'pip')),
       open: row.exchange_is_open === 1,
-      suspended: row.is_trading_suspended === 1
+      // In close-only mode nothing can be bought either.
+      suspended: row.is_trading_suspended === 1 || row.close_only === 1
     }),
     readTradedAsset: row => textOf(row, 'symbol')
   }
