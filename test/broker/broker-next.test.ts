@@ -6,13 +6,14 @@ import { WebSocket } from 'ws'
 import type { BrokerError } from '../../worker/broker/broker-error.ts'
 import { Rest } from '../../worker/broker/dialects/next-rest.ts'
 import { unknowns } from '../../worker/broker/dialects/next-unknowns.ts'
-import type { BrokerAccount } from '../../worker/broker/port.ts'
+import type { AccountFacts, BrokerAccount } from '../../worker/broker/port.ts'
 import { Pauses } from '../../worker/platform/pauses.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds } from '../support/dialects.ts'
 import { upTo } from '../support/turns.ts'
 import { appIdHeader, closeNext, newNextAccount, nextClientOf, startRest } from './broker-next-port.ts'
 import { buyOptions, even, lines, newRecorder, ownedBy, quick, simulator, up } from './broker-port.ts'
+import { openRelay } from './broker-relay.ts'
 import { failure } from './broker-script.ts'
 
 const opening = suite('opening an account')
@@ -55,6 +56,25 @@ opening('does not call the token refused when the broker hangs up, is down or is
   const gone = await failure(nextClientOf({}, own).session(account))
   for (const error of [cut, down, gone])
     assert.equal([error.brokerCode, error.rejected, error.ran], ['NotConnected', false, 'no'])
+})
+
+opening('has the address decide where the list of accounts comes without its rows', async () => {
+  const relay = await openRelay(
+    simulator,
+    frame => frame,
+    (path, body) => (path.endsWith('/accounts') ? { meta: body.meta } : body)
+  )
+  const facts: AccountFacts[] = []
+  const unproven = { compared: () => false, accepted: async (found: AccountFacts) => void facts.push(found) }
+  const account = { ...newNextAccount(), ...unproven }
+  const session = await nextClientOf({}, relay).session(account)
+  assert.is((await session.balance()).currency, 'USD')
+  assert.equal(facts, [{ mode: 'DEMO', currency: null }])
+  const unknown = { ...account, accountId: newNextAccount().accountId }
+  assert.is((await failure(nextClientOf({}, relay).session(unknown))).reason, 'ACCOUNT_NOT_FOUND')
+  assert.is(facts.length, 1)
+  assert.equal(relay.complaints, [])
+  relay.close()
 })
 
 opening('takes a fresh address for every connection, each good for one', async () => {

@@ -29,8 +29,15 @@ interface Schemas {
   responses: Checks
 }
 
-/** Opens a relay to a broker; `rewrite` may change the frames that the broker sends, within what its schemas allow. */
-export async function openRelay(target: Target, rewrite = (frame: RelayFrame) => frame): Promise<Relay> {
+/**
+ * Opens a relay to a broker; `rewrite` may change the frames that the broker sends, and `rewriteRest` the bodies of its responses to REST
+ * calls, within what its schemas allow.
+ */
+export async function openRelay(
+  target: Target,
+  rewrite = (frame: RelayFrame) => frame,
+  rewriteRest = (_path: string, body: RelayFrame) => body
+): Promise<Relay> {
   const older = await readOlder()
   const newer = await readNewer()
   const rest = await readRest()
@@ -64,7 +71,7 @@ export async function openRelay(target: Target, rewrite = (frame: RelayFrame) =>
       method: request.method,
       headers: { authorization: String(authorization), [target.appIdHeader]: String(appId) }
     })
-    const text = await upstream.text()
+    const text = JSON.stringify(rewriteRest(String(request.url), (await upstream.json()) as RelayFrame))
     if (upstream.status === 200) judgeRest(relay, rest, String(request.url), text)
     response.writeHead(upstream.status, { 'content-type': 'application/json' }).end(text.replaceAll(there, here))
   }

@@ -115,14 +115,17 @@ export class Rest {
   }
 
   /**
-   * The broker's facts of the account, from the list of the user's accounts. Rejects with BROKER_DISCONNECTED
-   * (rejected) when the token is refused or does not have the account, else with BROKER_UPSTREAM.
+   * The broker's facts of the account, from the list of the user's accounts; null where that comes without its rows, which its schema does
+   * not require. Rejects with BROKER_DISCONNECTED (rejected) when the token is refused or does not have the account, else with
+   * BROKER_UPSTREAM.
    */
-  async accountFacts({ appId, accountId, token, hurry }: AddressRequest): Promise<AccountFacts> {
+  async accountFacts({ appId, accountId, token, hurry }: AddressRequest): Promise<AccountFacts | null> {
     const body = await this.#request('GET', '/trading/v1/options/accounts', { appId, spender: accountId, token, hurry })
     let account: Body | undefined
     try {
-      const accounts = listOf(bodyOf(body, 'the response').data, 'data').map(row => bodyOf(row, 'an account'))
+      const { data } = bodyOf(body, 'the response')
+      if (data === undefined || data === null) return null
+      const accounts = listOf(data, 'data').map(row => bodyOf(row, 'an account'))
       account = accounts.find(row => row.account_id === accountId)
     } catch (cause) {
       throw unreadable(cause)

@@ -53,7 +53,8 @@ function createNextDialect({ url, appIdHeader, callsPerMinute, records, log }: N
         place.claimSeat(user, unknowns.socketsOfUser)
         const requesting = { appId, accountId, token, hurry: place.hurry }
         // The list of accounts has mode and currency; the address of a socket, which every opening reads, has the mode only.
-        if (account.compared?.() === false) await confirmAccount(account, await rest.accountFacts(requesting))
+        const facts = account.compared?.() === false ? await rest.accountFacts(requesting) : null
+        if (facts !== null) await confirmAccount(account, facts)
         const address = await rest.socketAddress(requesting)
         applications.letIn(appId)
         await confirmAccount(account, { mode: modeOfAddress(address), currency: null })
