@@ -6,6 +6,7 @@ import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/mul
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { type HaltedScope, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
+import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialects } from '../support/dialects.ts'
 import {
@@ -39,6 +40,26 @@ await startTestWorker(harness.env)
 const order = ({ traderExternalId }: TestTrader, changes: object = {}) =>
   tickOrder(traderExternalId, { asset: 'R_50', duration: 2, ...changes })
 const contractsOf = ({ accountId }: TestTrader) => simulator.ledger().filter(({ loginid }) => loginid === accountId)
+
+// Ends when the test lets it: a busy machine may take long to switch.
+const long = { duration: 10, durationUnit: 'm' }
+
+/** Ends the open contracts of a trader's, as the trader does with other software. */
+async function sellElsewhere({ accountId }: TestTrader): Promise<void> {
+  const { engine } = simulator
+  const open = [...engine.contracts.values()].filter(
+    ({ account, status }) => account.loginid === accountId && status === 'open'
+  )
+  for (const { account, id } of open)
+    await until('its sale', () => {
+      try {
+        return engine.sell(account, { appId: 2, contractId: id, floorCents: 0 })
+      } catch (error) {
+        assert.instance(error, SimulatedRefusal)
+        return undefined
+      }
+    })
+}
 
 /** Switches with the operator's command and returns its output. */
 async function setBroker(partnerId: string, dialect: string, appId: string) {
@@ -87,8 +108,6 @@ for (const from of dialects) {
     const partner = await harness.makePartner()
     await setBroker(partner.partnerId, from, appIds[from])
     const [timed, doubted, held] = await Promise.all([partner.makeTrader(), partner.makeTrader(), partner.makeTrader()])
-    // Long enough to be open when the partner has switched, on a busy machine as well.
-    const long = { duration: 2, durationUnit: 'm' }
     holdPrice(simulator.engine)
     const { body: open } = await partner.call(placeBinaryOrder, { body: order(timed, long) })
     assert.is(open.status, 'OPEN', JSON.stringify(open))
@@ -116,6 +135,7 @@ for (const from of dialects) {
     const sold = await partner.call(closeMultiplierOrder, { params: { orderId: multiplier.orderId } })
     assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
     const { body: adopted } = await response
+    for (const trader of [timed, doubted]) await sellElsewhere(trader)
     const ended = await closed(partner, [open.orderId, adopted.orderId, multiplier.orderId])
     assert.is(
       ended.find(({ orderId }) => orderId === adopted.orderId)?.brokerOrderId,
@@ -133,7 +153,7 @@ switching(
     const trader = await partner.makeTrader()
     const { traderExternalId, accountId } = trader
     const { body: open } = await partner.call(placeBinaryOrder, {
-      body: order(trader, { duration: 2, durationUnit: 'm' })
+      body: order(trader, long)
     })
     await setBroker(partner.partnerId, 'next', appIds.next)
 
@@ -155,6 +175,7 @@ switching(
 
     // The old order's stream is gone, and its account needs its old token once more.
     simulator.v3.cutAll(accountId)
+    await sellElsewhere(trader)
     await closed(partner, [open.orderId])
     assert.equal([await statusOf(accountId), await statusOf(fresh)], ['REJECTED', 'CONNECTED'])
     // Back where the token is good, it counts again.
