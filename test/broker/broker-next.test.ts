@@ -45,6 +45,22 @@ for (const code of troubles) {
   })
 }
 
+opening('that the broker has a fault with keeps no other account waiting', async () => {
+  const client = nextClientOf()
+  const account = newNextAccount()
+  simulator.faults.add({
+    effect: 'error',
+    call: 'otp',
+    code: 'InternalServerError',
+    loginid: account.accountId,
+    times: 4
+  })
+  for (const credentialId of ['one', 'two', 'three', 'four'])
+    assert.is((await failure(client.session({ ...account, credentialId }))).brokerCode, 'RestInternalServerError')
+  assert.equal(client.unreachable(), [])
+  await client.session(newNextAccount())
+})
+
 opening('does not call the token refused when the broker hangs up, is down or is not there', async () => {
   const own = await startSimulator({ limits: 'off' })
   const account = newNextAccount()

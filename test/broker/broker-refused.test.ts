@@ -85,7 +85,9 @@ const cases: [what: string, status: number, body: unknown, expected: [string, st
   ['too many calls', 429, null, ['BROKER_UPSTREAM', null, 'RateLimit']],
   ['too many calls in a word that is new', 429, list('TooFast'), ['BROKER_UPSTREAM', null, 'RateLimit']],
   ['too many calls under another status', 400, list('RateLimit'), ['BROKER_UPSTREAM', null, 'RateLimit']],
-  ['a fault there', 500, list('InternalServerError'), ['BROKER_UPSTREAM', null, 'NotConnected']],
+  ['a fault there', 500, list('InternalServerError'), ['BROKER_UPSTREAM', null, 'RestInternalServerError']],
+  ['a fault before it', 500, null, ['BROKER_UPSTREAM', null, 'NotConnected']],
+  ['a gateway that waits in vain', 504, list('InternalServerError'), ['BROKER_UPSTREAM', null, 'NotConnected']],
   ['a wrong request', 400, list('BadInputRequest'), ['BROKER_UPSTREAM', null, 'RestBadInputRequest']],
   ['a proxy that lets nobody in', 403, null, ['BROKER_UPSTREAM', null, 'Rest403']],
   ['an address where there is no such call', 404, null, ['BROKER_UPSTREAM', null, 'Rest404']]

@@ -58,7 +58,8 @@ export function restRefusal(status: number, body: unknown, { appIdHeader }: { ap
   }
   // Other statuses without a code come from a proxy, not from the broker.
   if (code === null && status === 401) return tokenRefused(named, 'TOKEN_REFUSED', cause)
-  if (status >= 500) return unreachable(cause)
+  // A fault that the broker names itself is of this call: others need not wait for it.
+  if (status > 500 || (status === 500 && code === null)) return unreachable(cause)
   return upstream('The broker did not open the account.', named, cause)
 }
 
