@@ -229,6 +229,7 @@ function disconnected(reason: RejectedReason | null): ApiError {
 /** A stored token, sealed, with the facts of its account from the exchange. */
 export interface StoredToken extends Sealed {
   version: number
+  traderId: string
   accountMode: AccountMode
   currency: string | null
   /** Whether the broker has accepted this version for this account. */
@@ -262,7 +263,8 @@ async function readToken(
 ): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
   const [row] = await rows<StoredToken & { usable: boolean; rejectedReason: RejectedReason }>(
     db,
-    `select a.token_key_id as "keyId", a.token_sealed as sealed, a.token_version as version, a.account_mode as "accountMode", a.currency,
+    `select a.token_key_id as "keyId", a.token_sealed as sealed, a.token_version as version, a.trader_id as "traderId",
+            a.account_mode as "accountMode", a.currency,
             a.proven_version is not distinct from a.token_version as proven,
             coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
             ${restSeconds} as "restSeconds",

@@ -224,6 +224,24 @@ budgets('let a user have so many sockets; the one unused longest makes room', as
   await own.close()
 })
 
+budgets('let an owner of accounts have so many sockets whatever their tokens; what is in use stays open', async () => {
+  const own = await startSimulator({ tickMs: 20 })
+  const client = nextClientOf({}, own)
+  const ids = ['CR', 'MF', 'DOT', 'ROT', 'VR', 'VRTC'].map(prefix => `${prefix}900002`)
+  for (const loginid of ids) own.engine.accounts.create({ loginid })
+  const owner = () => 'the owner'
+  const sessions = []
+  for (const accountId of ids) {
+    const token = async () => `sim-${accountId}`
+    sessions.push(await client.session({ accountId, appId: appIds.next, token, owner }))
+  }
+  await upTo(() => own.next.front.connections.size === unknowns.socketsOfUser)
+  // One place is kept for a connection that is being closed: the broker lets it be used.
+  for (const session of sessions.slice(2)) await session.buy(up, { ...buyOptions, listener: newRecorder().listener })
+  assert.ok((await sessions[0]!.balance()).balance)
+  await own.close()
+})
+
 budgets('make a user that fails again and again wait longer each time, up to a bound', () => {
   const pauses = new Pauses({ firstMs: 40, mostMs: 80 })
   const between = (ms: number, least: number) => assert.ok(ms >= least && ms <= least * 1.25, String(ms))

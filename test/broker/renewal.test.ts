@@ -6,7 +6,7 @@ import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
 import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
-import { exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
+import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
 import { getPartner } from '../../db/partners/partners.ts'
 import { openVault } from '../../db/platform/crypto.ts'
@@ -175,6 +175,27 @@ renewal(
     assert.is((await rowOf(idle)).token_version, 1)
   }
 )
+
+renewal('counts as of the same user as before where a user may have only so many connections', async () => {
+  const user = newAccountId().slice('VRTC'.length)
+  const [first = '', ...others] = ['VRTC', 'DOT', 'VRC', 'VR', 'VRA', 'VRB'].map(prefix => `${prefix}${user}`)
+  for (const loginid of [first, ...others]) simulator.engine.accounts.create({ loginid })
+  const traderExternalId = await exchange([first, ...others])
+  const readBalance = async (accountId: string) => {
+    await partner.call(activateAccount, { body: { traderExternalId, accountId } })
+    assert.is((await partner.call(getBalance, { query: { traderExternalId } })).status, 200, accountId)
+  }
+  const isOfUser = (loginid: string) => loginid.endsWith(user)
+  const count = () =>
+    [...simulator.next.front.connections].filter(({ grants }) => [...grants.keys()].some(isOfUser)).length
+  for (const accountId of [first, ...others].slice(0, 4)) await readBalance(accountId)
+  assert.is(count(), 4)
+  const { token_version: version } = await rowOf(first)
+  await rows(db, 'update broker_accounts set renew_at = now() where account_id = :first', { first })
+  await until('the renewal', async () => (await rowOf(first)).token_version > version)
+  for (const accountId of others.slice(-2)) await readBalance(accountId)
+  await until('the others to be closed', () => count() === 4)
+})
 
 renewal('without an end is renewed at once, which gives it one', async () => {
   const accountId = newAccountId()

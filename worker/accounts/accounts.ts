@@ -42,6 +42,7 @@ export async function openSession(
         return unsealToken(vault, account.accountRowId, read)
       },
       version: () => read?.version,
+      owner: () => read?.traderId,
       compared: () => read?.proven === true,
       async accepted(facts) {
         if (!read) return

@@ -4,7 +4,7 @@
 import type { CallRecords } from '../../db/platform/call-records.ts'
 import { BrokerError, closed } from './broker-error.ts'
 import { Budgets } from './budgets.ts'
-import { type ConnectionEntry, isIdle, makeRoom } from './connections.ts'
+import { type ConnectionEntry, claimSeat, isIdle, makeRoom } from './connections.ts'
 import type { Dialect, DialectContext } from './dialects/dialect.ts'
 import { MarketData } from './market.ts'
 import { type MarkupReport, type ReportAccess, reporterOf } from './markup-report.ts'
@@ -232,6 +232,7 @@ class BrokerClient implements Broker {
       ticks: null,
       account: null,
       user: null,
+      owner: undefined,
       hurry: new AbortController()
     }
     const { log, now, ticksKeptMs } = this.#options
@@ -269,7 +270,8 @@ class BrokerClient implements Broker {
       now,
       secondsUntilReopening: (asset, openings) => this.#market(appId).secondsUntilReopening(asset, openings)
     })
-    const entry = { reconnecting, session, ticks: null, account, user: null, hurry: new AbortController() }
+    const whose = { account, user: null, owner: undefined }
+    const entry = { reconnecting, session, ticks: null, ...whose, hurry: new AbortController() }
     return entry
   }
 
@@ -317,8 +319,9 @@ class BrokerClient implements Broker {
       ...this.#place({ ...opening, hurry: entry.hurry.signal }),
       claimSeat: (user, most) => {
         entry.user = user
-        const seats = [...this.#connected].filter(each => each !== entry && each.user === user)
-        makeRoom(new Set(seats), most, each => this.#hangUp(each))
+        entry.owner = entry.account?.owner?.()
+        const others = [...this.#connected].filter(each => each !== entry)
+        claimSeat(entry, others, most, each => this.#hangUp(each))
       }
     }
     const { account } = entry

@@ -12,8 +12,10 @@ export interface ConnectionEntry {
   ticks: BrokerTicks | null
   /** The latest way to the account's token. */
   account: BrokerAccount | null
-  /** The user whose connection it is, where the dialect counts connections by user. */
+  /** The user whose connection it is, by the token, where the dialect counts connections by user. */
   user: string | null
+  /** The account's owner, known with its token. */
+  owner: string | undefined
   /** Aborted when the next, or present, opening is urgent. */
   hurry: AbortController
 }
@@ -53,6 +55,29 @@ export function makeRoom(
   }
   parked?.session?.subscriptions.giveWay()
   for (const entry of leaving) if (entry) hangUp(entry)
+}
+
+/**
+ * Keeps to `most` connections of the user that `entry` is to connect, among `others`. A user is known by the token, of which there may be
+ * several: another one for each account, and a new one after each renewal. Connections of other tokens of the same owner make room where they
+ * can, but an owner may also have several users. Throws BrokerError TooManyConnections where none of the same token can be closed.
+ */
+export function claimSeat(
+  entry: ConnectionEntry,
+  others: readonly ConnectionEntry[],
+  most: number,
+  hangUp: (entry: ConnectionEntry) => void
+): void {
+  makeRoom(new Set(others.filter(({ user }) => user === entry.user)), most, hangUp)
+  if (entry.owner === undefined) return
+  const isOpen = ({ reconnecting }: ConnectionEntry) => reconnecting.current !== null || reconnecting.busy
+  const ofOwner = others.filter(each => each.owner === entry.owner && isOpen(each))
+  try {
+    makeRoom(new Set(ofOwner), most, hangUp)
+  } catch (error) {
+    // Whether they are too many is for the broker to decide.
+    if (!(error instanceof BrokerError)) throw error
+  }
 }
 
 /** The connection without a call under way whose contracts are all parked, and remain so longest. */

@@ -92,6 +92,8 @@ export interface BrokerAccount {
   token(): Promise<string>
   /** The version of the token that was read last. */
   version?(): number | undefined
+  /** Whose account it is, known with its token: accounts of one owner may be of one user at the broker, whatever their tokens. */
+  owner?(): string | undefined
   /** Whether the broker's facts of the account were compared already for the token that was read last. */
   compared?(): boolean
   /**
