@@ -137,8 +137,7 @@ metrics('show requests, orders, queues, budget and ledger, and whether the proce
        from jsonb_to_recordset(:jobs::jsonb) as j (name text, state text, minutes int)`,
     { jobs: JSON.stringify(jobs) }
   )
-  const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
-  for (const line of [
+  const lines = [
     ...jobs.map(({ name }) => new RegExp(`service_queue_oldest_seconds\\{queue="${name}"\\} 36\\d\\d`)),
     /service_http_requests_total\{operation="getMe",status="200",code=""\} 1/,
     /service_http_request_seconds_count\{operation="getMe"\} 1/,
@@ -146,28 +145,36 @@ metrics('show requests, orders, queues, budget and ledger, and whether the proce
     /service_ledger_drift_usd 0/,
     /service_pool_waiting 0/,
     /nodejs_eventloop_lag_seconds/
-  ])
-    assert.match(text, line)
+  ]
+  // What cannot be read within four seconds is left out, and the process is not ready then.
+  let missing = lines
+  await until('all of them', async () => {
+    const text = await (await fetch(`http://127.0.0.1:${port}/metrics`)).text()
+    missing = lines.filter(line => !line.test(text))
+    return missing.length === 0
+  }).catch(() => assert.equal(missing, []))
   assert.is((await fetch(`http://127.0.0.1:${port}/healthz`)).status, 200)
-  assert.is((await fetch(`http://127.0.0.1:${port}/readyz`)).status, 200)
+  await until('it to be ready', async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).status === 200)
   assert.is((await fetch(`http://127.0.0.1:${port}/else`)).status, 404)
 })
 
 metrics('show figures of the database also where others cannot be read', async () => {
   const read = async () => (await fetch(`http://127.0.0.1:${metricsPort}/metrics`)).text()
-  assert.match(await read(), /service_webhooks\{state="enabled"\} 0/)
+  await until('the figures', async () => /service_webhooks\{state="enabled"\} 0/.test(await read()))
   await partner.call(createWebhook, { body: { url: 'https://hooks.example.com/' } })
   const [table, other] = ['broker_app_refusals', 'broker_app_refusals_elsewhere']
   await db.raw('alter table ?? rename to ??', [table, other])
   // So long ago that figures which are read show a lower age.
   const ageOf = (text: string, figures: string) =>
     Number(new RegExp(`service_figures_age_seconds\\{figures="${figures}"\\} (\\S+)`).exec(text)?.[1])
-  const text = await until('their age', async () => {
-    const found = await read()
-    return ageOf(found, 'broker') > 1 && found
-  }).finally(() => db.raw('alter table ?? rename to ??', [other, table]))
-  assert.match(text, /service_webhooks\{state="enabled"\} 1/)
-  assert.ok(ageOf(text, 'webhooks') < ageOf(text, 'broker'), text)
+  // The others may be as old where they could not be read in time.
+  const figures = (text: string) =>
+    ageOf(text, 'broker') > 1 &&
+    ageOf(text, 'webhooks') < ageOf(text, 'broker') &&
+    /service_webhooks\{state="enabled"\} 1/.test(text)
+  await until('figures of different ages', async () => figures(await read())).finally(() =>
+    db.raw('alter table ?? rename to ??', [other, table])
+  )
   await until('them read again', async () => ageOf(await read(), 'broker') < 1)
 })
 
@@ -195,14 +202,20 @@ if (redis) {
   const env = { ...harness.env, REDIS_URL: redis.url, RATE_LIMIT_LAUNCH: '5' }
   const apis = await Promise.all([startApi(env), startApi(env)])
   await startTestWorker({ ...env, SWEEP_MS: '300' })
-  const limited = await harness.makePartner({ plan: 'LAUNCH' })
 
   several('two APIs count one limit together', async () => {
-    const statuses = []
-    for (let count = 0; count < 8; count++) {
-      const { address } = apis[count % 2] as { address: string }
-      statuses.push((await call(address, getMe, { headers: { authorization: `Bearer ${limited.key}` } })).status)
-    }
+    const reading = new Redis(redis.url)
+    onClose(async () => reading.disconnect())
+    // One to which Redis does not respond within half a second counts for itself, as happens on a busy machine: then with another key.
+    const statuses = await until('all to be counted in Redis', async () => {
+      const { key, keyId } = await harness.makePartner({ plan: 'LAUNCH' })
+      const found: number[] = []
+      for (let count = 0; count < 8; count++) {
+        const { address } = apis[count % 2] as { address: string }
+        found.push((await call(address, getMe, { headers: { authorization: `Bearer ${key}` } })).status)
+      }
+      return (await reading.get(`svc_rate:key:${keyId}`)) === '8' && found
+    })
     assert.equal(statuses, [200, 200, 200, 200, 200, 429, 429, 429])
   })
 
