@@ -54,6 +54,9 @@ const opened: (() => Promise<unknown>)[] = []
  */
 const CLOSE_MS = 60_000
 
+/** How long a statement waits for a connection. */
+const CONNECTION_MS = 60_000
+
 /**
  * Closes what the harness opened; never throws. Give it to the last suite, `last.after(closeAll)`, and put all
  * `.run()` calls at the end of the file: suites start to run while the file still awaits something.
@@ -142,6 +145,8 @@ interface HarnessOptions {
   env?: Record<string, string>
   /** Uses this database instead of a fresh one. */
   url?: string
+  /** How long a request to the workers may wait for its response: the service's 15 s are less than a busy machine may need. */
+  brokerMs?: number
 }
 
 export interface Harness {
@@ -175,6 +180,8 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const config = readConfig(env)
   const log = openLog({ level: config.logLevel, name: 'test' })
   const db = openDatabase({ url, pool: 10, name: 'test' })
+  // What the service refuses after ten seconds without a connection, a busy machine may only be slow with.
+  Object.assign((db.client as { pool: object }).pool, { acquireTimeoutMillis: CONNECTION_MS })
   const vault = openVault(TOKEN_KEYS)
   const pepper = await openPepper(db, vault)
   const bus = await openBus({ url, redisUrl: config.redisUrl, log })
@@ -183,7 +190,10 @@ export async function openHarness(options: HarnessOptions = {}): Promise<Harness
   const usage = openUsage({ db, log })
   const requests = openRequestLog({ db, log, keepDays: config.requestDays })
   const reads = openReads({ db, url: config.databaseReadUrl, waitMs: config.readWaitMs, pool: 10, log })
-  const batched = openBatched({ db, queue, bus, reads })
+  const usual = openBatched({ db, queue, bus, reads })
+  const send: typeof usual.sendBrokerRequest = (request, signal) =>
+    usual.sendBrokerRequest({ ...request, timeoutMs: options.brokerMs ?? request.timeoutMs }, signal)
+  const batched = { ...usual, sendBrokerRequest: send }
   const feed = await openFeed(bus)
   const pace = openPace()
   const services: ApiServices = {
