@@ -383,9 +383,9 @@ renewal('has the life that the broker states, where that is one', async () => {
   onClose(async () => void server.close())
   const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}`
   const lives: (number | null)[] = []
-  for (stated of [undefined, null, 'soon', -5, 0, 0.5, 1, 3600.9, 1e12])
+  for (stated of [undefined, null, 'soon', '', -5, 0, 0.5, 1, '900', 3600.9, 1e12])
     lives.push((await renewToken(url, { clientId: 'app', refreshToken: 'refresh' })).expiresInSeconds)
-  assert.equal(lives, [null, null, null, null, null, null, 1, 3600, null])
+  assert.equal(lives, [null, null, null, null, null, null, null, 1, 900, 3600, null])
 })
 
 renewal('is stored once the database takes it again, where all tries to store it failed', async () => {

@@ -41,7 +41,9 @@ export async function renewToken(
     throw unreachable(cause instanceof Error && cause.name === 'TimeoutError' ? 'no response in time' : 'no response')
   }
   if (status !== 200) throw refusal(status, body)
-  const { access_token: token, refresh_token: next, expires_in: seconds } = body
+  const { access_token: token, refresh_token: next, expires_in: stated } = body
+  // No document of the broker has its form: other servers send it as a text, too.
+  const seconds = typeof stated === 'string' && /^\d+$/.test(stated) ? Number(stated) : stated
   if (typeof token !== 'string' || !unknowns.tokenForm.test(token)) throw unreachable('the response has no token')
   return {
     token,
