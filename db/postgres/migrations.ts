@@ -95,7 +95,8 @@ export const migrations: readonly string[] = [
   '0153_open_webhook_tests',
   '0154_fees_of_test_sides',
   '0155_entries_once',
-  '0156_analysed_by_owner'
+  '0156_analysed_by_owner',
+  '0157_renewals_resumed'
 ]
 
 /** The encoding that the database needs. */

@@ -8,6 +8,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { getBalance } from '../../api/traders/balance.ts'
+import { up as resumeRenewals } from '../../db/migrations/0157_renewals_resumed.ts'
 import { getPartner } from '../../db/partners/partners.ts'
 import { openVault } from '../../db/platform/crypto.ts'
 import { countSealed } from '../../db/platform/token-rotation.ts'
@@ -242,6 +243,20 @@ renewal('connects an account again whose token ended sooner than it was renewed,
   simulator.oauth.statesLife = true
   const { status, body } = await partner.call(getBalance, { query: { traderExternalId } })
   assert.is(status, 200, JSON.stringify(body))
+})
+
+renewal('is renewed again where a version renewed it no more, since the broker had not stated its life', async () => {
+  const accountId = newAccountId()
+  simulator.oauth.statesLife = false
+  await exchange([accountId], { seconds: 3 })
+  await until('the renewal', async () => (await rowOf(accountId)).token_version === 2)
+  await rows(db, 'update broker_accounts set renew_at = null where account_id = :accountId', { accountId })
+  await resumeRenewals(db)
+  const due = await db('broker_accounts').whereNotNull('renew_at').where({ account_id: accountId })
+  assert.is(due.length, 1)
+  await rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
+  await until('the next renewal', async () => (await rowOf(accountId)).token_version === 3)
+  simulator.oauth.statesLife = true
 })
 
 renewal('rejects its account at its end where the broker renews it no more, or nothing renews it', async () => {
