@@ -19,8 +19,14 @@ import { readAll, sequenceAll } from './reading.ts'
 
 const simulator = await startSimulator({ tickMs: 10, seed: 22, limits: 'off', timeScale: 100 })
 onClose(() => simulator.close())
-// The sequencer runs by itself after what changes orders: its slow clock does not come up.
-const harness = await openHarness({ env: { ...brokerEnv(simulator), ORDER_TTL_MS: '30000', SWEEP_MS: '30000' } })
+// The sequencer runs by itself after what changes orders: its slow clock does not come up. A busy machine may take its time with the rest.
+const times = {
+  SWEEP_MS: '30000',
+  ORDER_TTL_MS: '120000',
+  BROKER_ANSWER_TIMEOUT_MS: '60000',
+  RECONCILE_AFTER_MS: '60000'
+}
+const harness = await openHarness({ env: { ...brokerEnv(simulator), ...times }, brokerMs: 60_000 })
 const { db } = harness.services
 await startTestWorker(harness.env)
 const partner = await harness.makePartner()
