@@ -90,7 +90,11 @@ async function clear(): Promise<void> {
   await db('orders').delete()
 }
 const application = { partnerId: partner.partnerId, dialect, appId: String(appId) }
-const store = (token: string) => partner.call(storeReconciliationToken, { body: { token } })
+const store = async (token: string) => {
+  const stored = await partner.call(storeReconciliationToken, { body: { token } })
+  assert.is(stored.status, 200, JSON.stringify(stored.body))
+  return stored
+}
 
 const tokens = suite('a token for reports')
 
