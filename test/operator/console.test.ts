@@ -34,7 +34,7 @@ import type { Halt } from '../../db/platform/halts.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { deadLetterOf } from '../../schemas/jobs.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
-import { closeAll, onClose, openHarness, type TestTrader } from '../support/harness.ts'
+import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { operator } from '../support/operator.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { rowsRead } from '../support/rows-read.ts'
@@ -170,10 +170,18 @@ reading('counts the orders of the minutes in which the overview was not shown', 
   const read = (before?: Awaited<ReturnType<typeof overview.read>>) =>
     overview.read(db, place, { config: services.config, before })
   const id = await makeOrder(trader, { phase: 'failed', secondsAgo: 300 })
-  const whole = await read()
-  // As ten minutes later, when nothing of them is known.
-  const ago = whole.minute - 600
-  const again = await read({ ...whole, minute: ago, minutes: whole.minutes.filter(({ at }) => at < ago) })
+  const readTwice = async () => {
+    const whole = await read()
+    // As ten minutes later, when nothing of them is known.
+    const ago = whole.minute - 600
+    const again = await read({ ...whole, minute: ago, minutes: whole.minutes.filter(({ at }) => at < ago) })
+    return { whole, again }
+  }
+  // Each within one minute: with the next one the first of the minutes is none of the window any more.
+  const { whole, again } = await until('both in a minute', async () => {
+    const both = await readTwice()
+    return both.whole.minute === both.again.minute && both
+  })
   assert.equal(again.minutes, whole.minutes)
   await db('orders').where({ id }).delete()
 })
@@ -478,6 +486,7 @@ inTerminal('requires confirmation before it suspends or approves, and writes who
   await terminal.press('s')
   await terminal.shows('Reason to suspend')
   await terminal.type('unpaid invoice')
+  await terminal.shows('unpaid invoice')
   await terminal.press('Enter')
   await terminal.shows('[y/n]')
   await terminal.press('y')
