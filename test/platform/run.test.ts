@@ -11,6 +11,7 @@ import * as assert from 'uvu/assert'
 import { runningEmbedded } from '../../db/embedded.ts'
 import { runFile } from '../run-file.ts'
 import { SharedProcesses } from '../shared-files.ts'
+import { stretched } from '../support/busy.ts'
 import { until } from '../support/until.ts'
 
 const runner = fileURLToPath(new URL('../run.ts', import.meta.url))
@@ -106,6 +107,7 @@ failing('counts as a failure when it ends badly after its tests passed', async (
 failing('is ended at its time limit together with what it started', async () => {
   const dir = await mkdtemp(join(tmpdir(), 'operator-fixture-'))
   const pidPath = join(dir, 'pid')
+  const timeout = timeoutSeconds()
   const { code, last, out } = await run(
     {
       'a.test.ts': `${uvu}import { spawn } from 'node:child_process'\nimport { writeFileSync } from 'node:fs'
@@ -115,13 +117,13 @@ test('hangs', async () => {
   await new Promise(() => setInterval(() => {}, 1000))
 })\ntest.run()`
     },
-    ['--timeout', '10']
+    ['--timeout', String(timeout)]
   )
   const pid = Number(await readFile(pidPath, 'utf8'))
   await rm(dir, { recursive: true })
   assert.is(code, 1)
   assert.is(last, '0 passed, 1 failed')
-  assert.match(out, 'still running after 10 s')
+  assert.match(out, `still running after ${timeout} s`)
   assert.match(out, `process ${pid}: sleep 60`)
   await until('the child to be gone', () => !lives(pid))
 })
@@ -185,6 +187,7 @@ sharing('are judged one by one, with their own output, exit codes and counts', a
 })
 
 sharing('go on in a new process behind one that ended theirs, took too long or failed', async () => {
+  const timeout = timeoutSeconds()
   const { last, out } = await run(
     {
       'a.test.ts': `${pid('a')}${uvu}test('x', () => process.exit(0))\ntest.run()`,
@@ -192,12 +195,12 @@ sharing('go on in a new process behind one that ended theirs, took too long or f
       'c.test.ts': `${pid('c')}${uvu}test('x', () => { throw new Error('no') })\ntest.run()`,
       'd.test.ts': `${pid('d')}${uvu}test('x', () => {})\ntest.run()`
     },
-    ['--verbose', '--timeout', '10'],
+    ['--verbose', '--timeout', String(timeout)],
     { TEST_CONCURRENCY: '1' }
   )
   assert.is(last, '1 passed, 3 failed')
   assert.is(new Set(pidsOf(out).map(line => line.slice(2))).size, 4)
-  assert.match(out, /b\.test\.ts was still running after 10 s/)
+  assert.match(out, `b.test.ts was still running after ${timeout} s`)
 })
 
 sharing('do not fail for what a file left open that failed itself, and ran again', async () => {
@@ -376,6 +379,9 @@ passing('does not go on with the file that was being read when the interruption 
 })
 
 passing.run()
+
+/** A file's time of ten seconds; a process may take as long to start on a busy machine. */
+const timeoutSeconds = () => stretched(10_000) / 1000
 
 async function run(files: Record<string, string>, args: string[] = [], env: Record<string, string> = {}) {
   return start(await fixtures(files), args, env).ended
