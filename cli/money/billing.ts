@@ -22,14 +22,16 @@ export function addBilling(program: Command): void {
         async ({ db, config, actor }, { now }: BillingOrder) => {
           const prices = config.planPrices
           const at = now === undefined ? undefined : instantOf('--now', now)
+          const clock = await databaseNow(db)
           // The workers also charge what is due by now. For a later instant the audit line is written before the first charge: a
           // check that is killed has charged some.
-          if (at !== undefined && at > (await databaseNow(db)))
+          if (at !== undefined && at > clock)
             await recordAudit(db, { actor, action: 'billing.check-ahead', details: { now: at.toISOString() } })
           const counts = await checkBilling(db, {
             prices,
             feePct: config.marketplaceFeePct,
             now: at,
+            resumedAt: at !== undefined && at < clock ? clock : at,
             // Most checks by cron find nothing: they are not worth a line in the audit log.
             async done(counts) {
               if (Object.values(counts).every(count => count === 0)) return

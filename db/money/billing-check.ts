@@ -30,6 +30,8 @@ interface BillingOptions {
   feePct: string
   /** The database's clock when left out. A later one is no rehearsal on paper: it charges as of that instant. */
   now?: Date
+  /** When the new period of an unpaid plan begins that its wallet covers by now; as `now` when left out. Of time before, nothing was in service. */
+  resumedAt?: Date | undefined
   signal?: AbortSignal
   /** Called once with what was done, also where the check then throws. */
   done?(counts: BillingCounts): Promise<void> | void
@@ -56,7 +58,8 @@ export async function checkBilling(db: Db, options: BillingOptions): Promise<Bil
     }
   }
   try {
-    for (const step of steps) await step(db, context)
+    for (const step of steps)
+      await step(db, step === chargeUnpaidPlans ? { ...context, now: options.resumedAt ?? context.now } : context)
   } catch (cause) {
     await record(options, counts)
     throw cause

@@ -4,7 +4,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { subscribeToBot } from '../../api/marketplace/sales.ts'
 import { getMe } from '../../api/me.ts'
-import { transfer } from '../../db/money/ledger.ts'
+import { accounts, move, transfer } from '../../db/money/ledger.ts'
 import { closeAll, openHarness } from '../support/harness.ts'
 import { loseCommits } from '../support/lost-commits.ts'
 import { makeBot } from '../support/marketplace-makers.ts'
@@ -170,6 +170,32 @@ money('verify the ledger, and name what breaks it on stderr with exit code 1', a
   const broken = await operator('ledger', 'verify')
   assert.is(broken.exit, 1)
   assert.match(broken.lines.join('\n'), 'The ledger is broken: The trigger changed_by_entries_only of ledger_accounts')
+})
+
+money('check as of an instant that has passed charges no partner for time in which it was inactive', async () => {
+  const { partnerId } = await create('--plan', 'PRO')
+  const day = 86_400_000
+  const ended = new Date(Date.now() - 20 * day)
+  // Unpaid for twenty days; then money came by another way than a top-up.
+  await services
+    .db('partners')
+    .where({ id: partnerId })
+    .update({
+      period_start: new Date(ended.getTime() - 30 * day),
+      period_end: ended,
+      billing_anchor: ended,
+      plan_active: false
+    })
+  const reference = `refund:${partnerId}`
+  await services.db.transaction(trx =>
+    transfer(trx, { reference, kind: 'refund', entries: move(accounts.world, accounts.wallet(partnerId), '300') })
+  )
+  const before = Date.now()
+  const { document } = await operator('billing', 'check', '--now', new Date(before - 25 * day).toISOString())
+  assert.is(document.activated, 1)
+  const { period_start: start, plan_active: active } = await services.db('partners').where({ id: partnerId }).first()
+  assert.is(active, true)
+  assert.ok(start.getTime() >= before - 5000, start.toISOString())
 })
 
 money.after(closeAll)
