@@ -80,7 +80,8 @@ export async function takeUnproven(
 /**
  * Queues the unproven orders of an account whose token the broker has accepted, as of now; `accountId` when there were any.
  * Those that were stored while the account was exchanged as one of the other mode are failed, for what was expected then does
- * not hold; they may be repeated. One whose time to live is over stays for `expireUnproven`, which knows what it waited for. Does
+ * not hold; they may be repeated. They are placed where the token is proven: under the application and in the dialect that their
+ * partner has now. One whose time to live is over stays for `expireUnproven`, which knows what it waited for. Does
  * nothing for an account that is not proven.
  */
 export async function queueProven(
@@ -91,7 +92,9 @@ export async function queueProven(
     db,
     `with clock as materialized (select clock_timestamp() as at), account as (
        update broker_accounts set prove_at = null where id = :accountRowId and proven_version = token_version
-       returning id, partner_id, account_id, account_mode, currency
+       returning id, partner_id, account_id, account_mode, currency,
+         (select p.broker_app_id from partners p where p.id = broker_accounts.partner_id) as app_id,
+         (select p.broker_dialect from partners p where p.id = broker_accounts.partner_id) as dialect
      ), waiting as (
        -- They keep the order of their arrival, a microsecond apart, whatever the order of the rows.
        select o.id, clock.at - (row_number() over (order by o.queued_at desc, o.id desc) - 1) * interval '1 microsecond' as at
@@ -100,7 +103,7 @@ export async function queueProven(
           and o.partner_id = (select partner_id from broker_accounts where id = :accountRowId)
      ), queued as (
        update orders o
-          set phase = 'queued', queued_at = w.at, currency = coalesce(o.currency, a.currency)
+          set phase = 'queued', queued_at = w.at, currency = coalesce(o.currency, a.currency), app_id = a.app_id, dialect = a.dialect
          from account a, waiting w
         where o.id = w.id and o.phase = 'unproven' and o.account_mode = a.account_mode
        returning o.account_id

@@ -184,6 +184,32 @@ switching(
   }
 )
 
+for (const from of dialects) {
+  const to = from === 'v3' ? 'next' : 'v3'
+  switching(
+    `from ${from} to ${to} places an order where its token is proven, and under the application of there`,
+    async () => {
+      const partner = await harness.makePartner()
+      const left = { v3: '99', next: 'app-9' }[from]
+      await setBroker(partner.partnerId, from, left)
+      const trader = await partner.makeTrader()
+      // The account is not proven until the partner has switched.
+      const call = from === 'v3' ? 'authorize' : 'otp'
+      simulator.faults.add({ effect: 'error', call, code: 'WrongResponse', appId: from === 'v3' ? Number(left) : left })
+      const response = partner.call(placeBinaryOrder, { body: order(trader) })
+      const stored = () => harness.services.db('orders').where({ account_id: trader.accountId }).first()
+      await until('the order to be stored', stored)
+      await setBroker(partner.partnerId, to, appIds[to])
+      const { body } = await response
+      assert.is(body.status, 'CLOSED', JSON.stringify(body))
+      assert.equal(
+        contractsOf(trader).map(({ appId }) => String(appId)),
+        [appIds[to]]
+      )
+    }
+  )
+}
+
 switching('repeats a failed order in the dialect and under the application that it has now', async () => {
   const partner = await harness.makePartner()
   await setBroker(partner.partnerId, 'v3', appIds.v3)
