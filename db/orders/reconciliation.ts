@@ -9,10 +9,13 @@ export interface DueAccount {
   accountRowId: string
   partnerId: string
   accountId: string
+  /** As its partner uses it now; where its last order was sent in a dialect that the partner has left since, as that order was. */
   appId: string
-  /** Applications that the partner had in this dialect until a day before the last comparison or later: a frozen process buys late. */
-  formerAppIds: string[]
   dialect: string
+  /** The partner has left that dialect. */
+  isLeft: boolean
+  /** What else the partner had until a day before the last comparison or later: a frozen process buys late. */
+  former: FormerApplications
   /** Earlier books need no comparison: they were compared already, or precede our first order on the account. */
   since: Date
   /** When the turn was taken. */
@@ -24,31 +27,59 @@ const AGAIN_MINUTES = 5
 // Books are compared with an overlap: a purchase may show late.
 const OVERLAP_SECONDS = 120
 
-/** The applications that a partner had in a dialect until a day before `since` or later, as SQL. */
-const formerAppIds = ({ partnerId, dialect, since }: { partnerId: string; dialect: string; since: string }) =>
-  `array(select l.details -> 'from' ->> 'brokerAppId' from audit_log l
-          where l.target = ${partnerId} and l.action = 'partners.set-broker' and l.details -> 'from' ->> 'dialect' = ${dialect}
-            and l.at > ${since} - interval '1 day')`
+export interface FormerApplications {
+  /** In the same dialect. */
+  appIds: string[]
+  /** Also one of another dialect: the lists may name it by any other id than we do. */
+  elsewhere: boolean
+}
 
-/** The applications that the order's partner had in the order's dialect until a day before `since` or later. */
+/** The applications that a partner had beside those of now until a day before `since` or later, as SQL. */
+const formerOf = ({ partnerId, dialect, since }: { partnerId: string; dialect: string; since: string }) =>
+  `(select jsonb_build_object('appIds', coalesce(jsonb_agg(l.details -> 'from' -> 'brokerAppId') filter (where l.details -> 'from' ->> 'dialect' = ${dialect}), '[]'),
+                              'elsewhere', coalesce(bool_or(l.details -> 'from' ->> 'dialect' <> ${dialect}), false))
+      from audit_log l
+     where l.target = ${partnerId} and l.action = 'partners.set-broker' and l.at > ${since} - interval '1 day')`
+
+/** The applications that the order's partner had until a day before `since` or later, seen from the order's dialect. */
 export async function formerApplications(
   db: Db,
   { partner_id: partnerId, dialect }: Pick<OrderRow, 'partner_id' | 'dialect'>,
   since: Date
-): Promise<string[]> {
-  const [found] = await rows<{ appIds: string[] }>(
+): Promise<FormerApplications> {
+  const [found] = await rows<{ former: FormerApplications }>(
     db,
-    `select ${formerAppIds({ partnerId: ':partnerId', dialect: ':dialect', since: ':since::timestamptz' })} as "appIds"`,
+    `select ${formerOf({ partnerId: ':partnerId', dialect: ':dialect', since: ':since::timestamptz' })} as former`,
     { partnerId, dialect, since }
   )
-  return found?.appIds ?? []
+  return (found as NonNullable<typeof found>).former
 }
+
+/** The same row, its application unknown where that may be one that the partner had in another dialect. */
+export function asNamedHere<Row extends { appId: string | null }>(
+  row: Row,
+  { appId, former }: { appId: string; former: FormerApplications }
+): Row {
+  const isKnown = row.appId === null || row.appId === appId || former.appIds.includes(row.appId)
+  return isKnown || !former.elsewhere ? row : { ...row, appId: null }
+}
+
+/** The last order of an account that a worker took to send. */
+const lastOrderOf = (account: string) =>
+  `select o.app_id, o.dialect from orders o where o.broker_account_id = ${account}.id and o.attempt > 1 order by o.queued_at desc limit 1`
+
+// Refused in the dialect that the partner has now, and last used in one that it has left: the token may still be good there. That of
+// an erased trader is gone. Partners that moved are few, and refused accounts many.
+const MOVED_DAYS = 7
+const isLeft = `(select o.dialect from (${lastOrderOf('a')}) o)
+                  <> (select p.broker_dialect from partners p join traders t on t.id = a.trader_id where p.id = a.partner_id and t.connected_at is not null)`
 
 /**
  * Takes accounts with orders since their last comparison, or whose last turn did not finish: round-robin among partners, of each
  * the longest due first. No other worker gets one until `everyMinutes` have passed, or a few minutes if its turn does not finish;
  * so an account that cannot be reached is tried again soon, after all that fell due before. An account that was never compared is
- * due since its first order: else many new ones would keep all others waiting. With a `worker`, only accounts that no other
+ * due since its first order: else many new ones would keep all others waiting. An account that its partner left with a dialect is
+ * compared there: what was bought last, or late, shows in no other books. With a `worker`, only accounts that no other
  * living worker serves.
  */
 export async function takeDueAccounts(
@@ -57,7 +88,9 @@ export async function takeDueAccounts(
 ): Promise<DueAccount[]> {
   return rows<DueAccount>(
     db,
-    `with due as materialized (
+    `with moved as materialized (
+       select target from audit_log where at > now() - interval '${MOVED_DAYS} days' and action = 'partners.set-broker'
+     ), due as materialized (
        select a.id, a.compared_at, a.audited_at, next.at, row_number() over (partition by a.partner_id order by next.at, a.id) as turn
          from broker_accounts a
               -- A second: compared_at has lost what audited_at has below the millisecond.
@@ -66,7 +99,7 @@ export async function takeDueAccounts(
           select coalesce(a.audited_at + interval '1 minute'
                             * case when unfinished then least(:everyMinutes, ${AGAIN_MINUTES}) else :everyMinutes end,
                           (select min(o.queued_at) from orders o where o.broker_account_id = a.id)) as at) next
-        where a.status = 'CONNECTED'
+        where (a.status = 'CONNECTED' or (a.partner_id in (select target from moved) and ${isLeft}))
           and (:worker::text is null or ${servedByNoOther('a.account_id', ':worker')})
           and (a.audited_at is null or next.at <= now())
           and (unfinished or exists (select 1 from orders o where o.broker_account_id = a.id
@@ -79,11 +112,13 @@ export async function takeDueAccounts(
         order by d.turn, d.at, d.id limit :limit for update of a skip locked
      )
      update broker_accounts a set audited_at = now()
-       from mine, partners p
-      where a.id = mine.id and p.id = a.partner_id
-     returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", p.broker_app_id as "appId",
-       p.broker_dialect as dialect,
-       ${formerAppIds({ partnerId: 'a.partner_id', dialect: 'p.broker_dialect', since: "coalesce(mine.compared_at, '-infinity')" })} as "formerAppIds",
+       from mine join broker_accounts b on b.id = mine.id join partners p on p.id = b.partner_id
+       left join lateral (${lastOrderOf('b')}) o on o.dialect <> p.broker_dialect
+      cross join lateral (select coalesce(o.app_id, p.broker_app_id) as app_id, coalesce(o.dialect, p.broker_dialect) as dialect) as used
+      where a.id = mine.id
+     returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", used.app_id as "appId", used.dialect,
+       used.dialect <> p.broker_dialect as "isLeft",
+       ${formerOf({ partnerId: 'a.partner_id', dialect: 'used.dialect', since: "coalesce(mine.compared_at, '-infinity')" })} as former,
        coalesce(mine.compared_at, (select min(o.created_at) from orders o where o.broker_account_id = a.id))
          - interval '${OVERLAP_SECONDS} seconds' as since,
        a.audited_at as "takenAt"`,

@@ -278,6 +278,101 @@ books('show a contract that was bought under the application that the partner ha
   )
 })
 
+books(
+  'show a contract that was bought in a dialect that the partner has left, and where its account is refused',
+  async () => {
+    await setAside()
+    const call = await openBooks('CALL')
+    const { partnerId, makeTrader } = await harness.makePartner()
+    const traders = [await makeTrader(), await makeTrader()]
+    const at = minutesAgo(30)
+    const late = []
+    for (const trader of traders) {
+      await insertOrderRows(db, trader, { phase: 'failed', at })
+      late.push(call(trader.accountId, OURS, at.getTime() + 1000))
+    }
+    await db('orders')
+      .where({ partner_id: partnerId })
+      .update({ ...terms, attempt: 2, app_id: appIds.v3, queued_at: minutesAgo(20) })
+    const change = ['partners', 'set-broker', partnerId, '--dialect', 'next', '--broker-app-id', appIds.next, '--json']
+    assert.is((await operator(harness.env, ...change)).exitCode, 0)
+    // An order in the new dialect showed that the token is not good there; of the other trader nothing is known yet.
+    const [refused, gone] = traders as [TestTrader, TestTrader]
+    await insertOrderRows(db, refused, { phase: 'failed' })
+    await db('orders')
+      .where({ account_id: refused.accountId, dialect: 'next' })
+      .update({ queued_at: minutesAgo(10) })
+    await db('broker_accounts').where({ account_id: refused.accountId }).update({ status: 'REJECTED' })
+    await reconcileAccounts(openWorker(), { everyMinutes: 0 })
+    const found = (await listBreaks(db, 100)).filter(finding => finding.partnerId === partnerId)
+    assert.equal(
+      found.map(({ kind, contractId }) => [kind, contractId]).sort(),
+      late.map(contractId => ['ORPHAN', contractId]).sort()
+    )
+    assert.equal(await takeDueAccounts(db, { everyMinutes: 0, limit: 9 }), [])
+
+    // A token that is refused there as well ends it, and so does the end of that dialect here; an erased trader has none.
+    const again = { audited_at: minutesAgo(30), compared_at: minutesAgo(40) }
+    const turn = async (changes: Partial<Config> = {}) => {
+      await db('broker_accounts').where({ partner_id: partnerId }).update(again)
+      const { unreachable } = await reconcileAccounts(openWorker(changes), { everyMinutes: 0 })
+      return [unreachable, (await takeDueAccounts(db, { everyMinutes: 0, limit: 9 })).length]
+    }
+    simulator.faults.add({ effect: 'error', call: 'authorize', code: 'InvalidToken', appId: OURS })
+    assert.equal(await turn(), [2, 0])
+    assert.equal(await turn({ brokerUrl: undefined, brokerDialect: 'next' }), [2, 0])
+    await db('broker_accounts').where({ account_id: gone.accountId }).update({ status: 'REJECTED' })
+    await db('traders').where({ id: gone.traderId }).update({ connected_at: null })
+    assert.equal(await turn(), [1, 0])
+    simulator.faults.reset()
+    // Nobody's turn any more.
+    await db('orders').where({ partner_id: partnerId }).update({ attempt: 1 })
+  }
+)
+
+books('show a contract of the other dialect, whose application the lists name by another id', async () => {
+  await setAside()
+  const call = await openBooks('CALL')
+  const { partnerId, makeTrader } = await harness.makePartner()
+  const trader = await makeTrader()
+  const { accountId } = trader
+  const [broker_dialect, broker_app_id] = ['next', appIds.next]
+  await db('partners').where({ id: partnerId }).update({ broker_dialect, broker_app_id })
+  const at = minutesAgo(30)
+  await insertOrderRows(db, trader, { phase: 'failed', at })
+  await db('orders')
+    .where({ account_id: accountId })
+    .update({ ...terms, attempt: 2, app_id: broker_app_id })
+  const change = ['partners', 'set-broker', partnerId, '--dialect', 'v3', '--broker-app-id', '77', '--json']
+  assert.is((await operator(harness.env, ...change)).exitCode, 0)
+  // It trades on there.
+  await insertOrderRows(db, trader, { phase: 'failed' })
+  await db('orders').where({ account_id: accountId, dialect: 'v3' }).update({ attempt: 2 })
+  // The trader's own of an hour earlier was not ours at any time.
+  const [own, orphan] = [-3600, 1].map(after => call(accountId, 424242, at.getTime() + after * 1000))
+  await reconcileAccounts(openWorker(), { everyMinutes: 0 })
+  const found = (await listBreaks(db, 100)).filter(({ contractId }) => [own, orphan].includes(contractId))
+  assert.equal(
+    found.map(({ kind, contractId }) => [kind, contractId]),
+    [['ORPHAN', orphan]]
+  )
+  // Before a purchase after a restore, too.
+  const { id: accountRowId } = await db('broker_accounts').where({ account_id: accountId }).first('id')
+  const order = {
+    partner_id: partnerId,
+    account_id: accountId,
+    app_id: '77',
+    dialect: 'v3',
+    broker_account_id: accountRowId
+  } as const
+  const now = { nowMs: Date.now(), wallMs: Date.now() }
+  const unowned = await unownedSince(openWorker(), order, { databaseMs: at.getTime(), ...now })
+  assert.equal(
+    unowned.map(({ contractId }) => contractId),
+    [orphan]
+  )
+})
+
 books('go on where they were left without a new order', async () => {
   await setAside()
   const { accountId } = await makeActive()

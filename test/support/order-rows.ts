@@ -30,7 +30,7 @@ export async function insertOrderRows(
        app_id, dialect, kind, client_order_id, request_hash, asset, stake, phase, created_at, expires_at,
        broker_order_id, buy_price, opened_at, pnl, closed_at, error_code)
      select 'ord_' || left(replace(cast(gen_random_uuid() as text), '-', ''), 26), t.partner_id, t.id, t.external_id, a.id, a.account_id,
-       a.account_mode, a.currency, '1', case when a.account_id like 'TST%' then 'test' else 'v3' end, :kind, cast(gen_random_uuid() as text), '\\x00', 'R_100', 10, :phase, :at, :at,
+       a.account_mode, a.currency, '1', case when a.account_id like 'TST%' then 'test' else (select broker_dialect from partners where id = t.partner_id) end, :kind, cast(gen_random_uuid() as text), '\\x00', 'R_100', 10, :phase, :at, :at,
        case when :bought then coalesce(:brokerOrderId, cast(gen_random_uuid() as text)) end,
        case when :bought then 10 end, case when :bought then cast(:at as timestamptz) end,
        case when :phase = 'closed' then cast(:pnl as numeric) end,

@@ -2,6 +2,7 @@
 // protocol can exclude (a process frozen between its last check and the write) and what should not be.
 import { Big } from 'big.js'
 import {
+  asNamedHere,
   type ClaimedContract,
   type ContractBreak,
   claimedContracts,
@@ -14,6 +15,7 @@ import {
 } from '../../db/orders/reconciliation.ts'
 import { resolveSettledBreaks } from '../../db/orders/review.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
+import { BrokerError } from '../broker/broker-error.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
 import { PROFIT_TABLE, readPages, STATEMENT } from '../broker/pages.ts'
 import type { Evidence } from '../broker/port.ts'
@@ -75,6 +77,11 @@ export async function reconcileAccounts(
     )
   const compareOne = async (account: DueAccount): Promise<void> => {
     const application = `${account.dialect} ${account.appId}`
+    // The operator has taken the address away, since no order is open there any more.
+    if (account.isLeft && !services.brokers.speaks(account.dialect)) {
+      summary.unreachable += 1
+      return markCompared(services.db, account, null)
+    }
     if (down.has(application)) {
       summary.unreachable += 1
       return
@@ -96,6 +103,9 @@ export async function reconcileAccounts(
     } catch (error) {
       summary.unreachable += 1
       services.log.warn({ err: error, accountId: account.accountId }, 'an account could not be audited')
+      // In the dialect that its partner has now it would be REJECTED, and not be compared any more either.
+      if (account.isLeft && error instanceof BrokerError && error.rejected)
+        await markCompared(services.db, account, null)
       if (!(await isReachable(services, account))) down.add(application)
     }
   }
@@ -146,8 +156,9 @@ async function recentContracts(
       const seen = new Map<string, Evidence>()
       // The purchase's row first: the broker's rows of automatic settlements name an application of its own.
       const all = rowPerContract([...bought.rows, ...closed.rows])
-      const ours = new Set([null, account.appId, ...account.formerAppIds])
-      for (const item of all.filter(isNamed)) if (ours.has(item.appId)) seen.set(item.contractId, item)
+      const ours = new Set([null, account.appId, ...account.former.appIds])
+      for (const item of all.filter(isNamed).map(row => asNamedHere(row, account)))
+        if (ours.has(item.appId)) seen.set(item.contractId, item)
       const unnamed = all.length - all.filter(isNamed).length
       if (unnamed > 0)
         services.log.warn({ accountId: account.accountId, rows: unnamed }, 'purchases without a contract')

@@ -3,7 +3,7 @@
 // ours is needed it is the database's; this worker's own clock is used only to measure the difference between the two.
 import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'
-import { formerApplications } from '../../db/orders/reconciliation.ts'
+import { asNamedHere, formerApplications } from '../../db/orders/reconciliation.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from '../../db/orders/resolving.ts'
 import { openSession } from '../accounts/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
@@ -216,9 +216,10 @@ export async function unownedSince(
       `The account's lists at the broker since ${new Date(from * 1000).toISOString()} are longer than can be read.`
     )
   const former = await formerApplications(services.db, order, new Date(since.databaseMs))
-  const appIds = new Set([null, order.app_id, ...former])
+  const appIds = new Set([null, order.app_id, ...former.appIds])
   const ours = new Map(
     rows
+      .map(item => asNamedHere(item, { appId: order.app_id, former }))
       .filter(({ appId, purchaseTime }) => appIds.has(appId) && (purchaseTime ?? from) >= from)
       .map(item => [item.contractId, item])
   )
