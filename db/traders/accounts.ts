@@ -240,26 +240,32 @@ export interface StoredToken extends Sealed {
   restSeconds: number
 }
 
+/** Where a token is used. */
+export type Place = Pick<AccountRef, 'dialect' | 'appId'>
+
 /**
- * The sealed token of an account with its version, unless the broker refused it before. That refusal was in the dialect
- * the partner uses now: one from another dialect does not count.
+ * The sealed token of an account with its version, unless the broker refused it before. That refusal was in the dialect and
+ * under the application that the partner has now: elsewhere it does not count.
  */
-export async function findSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken | undefined> {
-  const found = await readToken(db, accountRowId, dialect)
+export async function findSealedToken(db: Db, accountRowId: string, place: Place): Promise<StoredToken | undefined> {
+  const found = await readToken(db, accountRowId, place)
   return found?.usable ? found.token : undefined
 }
 
 /** As findSealedToken, but throws BROKER_DISCONNECTED with the reason why the account was refused. */
-export async function getSealedToken(db: Db, accountRowId: string, dialect: string): Promise<StoredToken> {
-  const found = await readToken(db, accountRowId, dialect)
+export async function getSealedToken(db: Db, accountRowId: string, place: Place): Promise<StoredToken> {
+  const found = await readToken(db, accountRowId, place)
   if (!found?.usable) throw disconnected(found?.rejectedReason ?? null)
   return found.token
 }
 
+// Orders of an application that its partner has left keep it: a token of the present one may be refused there.
+const isPresent = '(p.broker_dialect = :dialect and p.broker_app_id = :appId)'
+
 async function readToken(
   db: Db,
   accountRowId: string,
-  dialect: string
+  { dialect, appId }: Place
 ): Promise<{ usable: boolean; rejectedReason: RejectedReason; token: StoredToken } | undefined> {
   const [row] = await rows<StoredToken & { usable: boolean; rejectedReason: RejectedReason }>(
     db,
@@ -268,10 +274,10 @@ async function readToken(
             a.proven_version is not distinct from a.token_version as proven,
             coalesce(a.renewal_version = a.token_version and a.token_expires_at <= now(), false) as expired,
             ${restSeconds} as "restSeconds",
-            a.status = 'CONNECTED' or p.broker_dialect <> :dialect as usable, coalesce(a.rejected_reason, 'TOKEN_REFUSED') as "rejectedReason"
+            a.status = 'CONNECTED' or not ${isPresent} as usable, coalesce(a.rejected_reason, 'TOKEN_REFUSED') as "rejectedReason"
        from broker_accounts a join partners p on p.id = a.partner_id
       where a.id = :accountRowId`,
-    { accountRowId, dialect }
+    { accountRowId, dialect, appId }
   )
   if (!row) return undefined
   const { usable, rejectedReason, ...token } = row
@@ -295,20 +301,20 @@ export function resealToken(vault: Vault, accountRowId: string, sealed: Sealed):
 
 /**
  * The broker refused this account: unless a newer token came meanwhile, it counts as rejected for `reason`. A refusal
- * in a dialect that the partner has left does not apply to its present one.
+ * in a dialect or under an application that the partner has left does not apply to its present ones.
  */
 export async function markRejected(
   db: Db,
   accountRowId: string,
-  { version, dialect, reason }: { version: number; dialect: string; reason: RejectedReason }
+  { version, dialect, appId, reason }: Place & { version: number; reason: RejectedReason }
 ): Promise<void> {
   await db.raw(
     `update broker_accounts a set status = 'REJECTED', rejected_reason = :reason, proven_version = null, ${KEEP_PROVEN},
             refusals = a.refusals + 1, refused_at = clock_timestamp()
        from partners p
       where a.id = :accountRowId and a.token_version = :version and a.status = 'CONNECTED'
-        and p.id = a.partner_id and p.broker_dialect = :dialect`,
-    { accountRowId, version, dialect, reason }
+        and p.id = a.partner_id and ${isPresent}`,
+    { accountRowId, version, dialect, appId, reason }
   )
 }
 

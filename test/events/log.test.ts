@@ -16,6 +16,7 @@ import { revokeKey as revoke } from '../../db/partners/keys.ts'
 import { EVENTS } from '../../db/platform/bus.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { markProven, markRejected } from '../../db/traders/accounts.ts'
+import { appIds } from '../support/dialects.ts'
 import { call, closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
 import { countLockWaits } from '../support/lock-waits.ts'
 import { fund, makeBot } from '../support/marketplace-makers.ts'
@@ -459,7 +460,12 @@ types('an account is exchanged, again, and refused by the broker', async () => {
   assert.equal(typesOf(await since(partner, exchange)), ['account.connected'])
   const { id, token_version: version } = await db('broker_accounts').where({ account_id: accountId }).first()
   const refused = await since(partner, () =>
-    markRejected(db, id, { version, dialect: config.brokerDialect, reason: 'TOKEN_EXPIRED' })
+    markRejected(db, id, {
+      version,
+      dialect: config.brokerDialect,
+      appId: appIds[config.brokerDialect],
+      reason: 'TOKEN_EXPIRED'
+    })
   )
   assert.equal(typesOf(refused), ['account.rejected'])
   assert.equal(refused[0]?.data, await shown())

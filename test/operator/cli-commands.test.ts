@@ -509,7 +509,7 @@ rotation('seals every token and the pepper again, while exchanges go on and win'
   const vault = openVault(NEXT_KEYS)
   for (const [accountId, token] of latest) {
     const { id } = (await services.db('broker_accounts').where({ account_id: accountId }).first('id')) as { id: string }
-    const sealed = await findSealedToken(services.db, id, services.config.brokerDialect)
+    const sealed = await findSealedToken(services.db, id, { dialect: services.config.brokerDialect, appId: '7' })
     assert.ok(sealed)
     assert.is(unsealToken(vault, id, sealed), token)
   }

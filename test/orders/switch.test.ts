@@ -210,6 +210,49 @@ for (const from of dialects) {
   )
 }
 
+for (const dialect of dialects) {
+  switching(
+    `to another application of ${dialect} ends what it bought under the old one with the tokens of the new one`,
+    async () => {
+      const partner = await harness.makePartner()
+      const { left, now } = { v3: { left: '98', now: '97' }, next: { left: 'app-8', now: 'app-7' } }[dialect]
+      await setBroker(partner.partnerId, dialect, left)
+      const [timed, held] = [await partner.makeTrader(), await partner.makeTrader()]
+      const long = { duration: 2, durationUnit: 'm' }
+      holdPrice(simulator.engine)
+      const { body: open } = await partner.call(placeBinaryOrder, { body: order(timed, long) })
+      const { body: multiplier } = await partner.call(placeMultiplierOrder, {
+        body: { ...order(held), direction: 'up', stake: 10, multiplier: 100, asset: 'R_100' }
+      })
+      assert.equal([open.status, multiplier.status], ['OPEN', 'OPEN'], JSON.stringify([open, multiplier]))
+
+      await setBroker(partner.partnerId, dialect, now)
+      for (const { traderExternalId, accountId } of [timed, held]) {
+        const accounts = [{ accountId, token: `sim-${accountId}`, accountMode: 'DEMO', currency: 'USD' }]
+        await partner.call(exchangeTokens, { body: { traderExternalId, accounts } })
+      }
+      // These tokens are of the new application: the old one cannot use them.
+      const refusal = { v3: ['authorize', 'InvalidToken'], next: ['otp', 'Unauthorized'] } as const
+      const [call, code] = refusal[dialect]
+      simulator.faults.add({ effect: 'error', call, code, appId: dialect === 'v3' ? Number(left) : left })
+      for (const { accountId } of [timed, held])
+        (dialect === 'v3' ? simulator.v3 : simulator.next.front).cutAll(accountId)
+      const sold = await partner.call(closeMultiplierOrder, { params: { orderId: multiplier.orderId } })
+      assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
+      const { body: fresh } = await partner.call(placeBinaryOrder, { body: order(held) })
+      assert.is(fresh.status, 'CLOSED', JSON.stringify(fresh))
+      await closed(partner, [open.orderId])
+      for (const { traderExternalId } of [timed, held]) {
+        const { body } = await partner.call(listAccounts, { query: { traderExternalId } })
+        assert.equal(
+          body.data.map(({ status }: { status: string }) => status),
+          ['CONNECTED']
+        )
+      }
+    }
+  )
+}
+
 switching('repeats a failed order in the dialect and under the application that it has now', async () => {
   const partner = await harness.makePartner()
   await setBroker(partner.partnerId, 'v3', appIds.v3)

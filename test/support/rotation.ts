@@ -100,12 +100,12 @@ export async function rotateUnderLoad(options: RotationOptions): Promise<Rotatio
   const vault = openVault(newKey)
   const wrong: string[] = []
   for (const { accountId } of traders) {
-    const [row] = await rows<{ id: string; dialect: string }>(
+    const [row] = await rows<{ id: string; dialect: string; appId: string }>(
       db,
-      `select a.id, p.broker_dialect as dialect from broker_accounts a join partners p on p.id = a.partner_id where account_id = :accountId`,
+      `select a.id, p.broker_dialect as dialect, p.broker_app_id as "appId" from broker_accounts a join partners p on p.id = a.partner_id where account_id = :accountId`,
       { accountId }
     )
-    const sealed = row && (await findSealedToken(db, row.id, row.dialect))
+    const sealed = row && (await findSealedToken(db, row.id, row))
     const token = sealed && sealed.keyId === vault.keyId ? unsealToken(vault, row.id, sealed) : undefined
     if (token !== `sim-${accountId}`) wrong.push(accountId)
   }

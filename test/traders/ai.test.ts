@@ -11,7 +11,7 @@ import type { Candle } from '../../schemas/market.ts'
 import { symbols } from '../../worker/simulator/engine/symbols.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { request, waves } from '../support/candles.ts'
-import { brokerEnv, dialect } from '../support/dialects.ts'
+import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { call, closeAll, newAccountId, onClose, openHarness } from '../support/harness.ts'
 import { findLeaningSeed } from '../support/leaning-seed.ts'
 import { startTestWorker } from '../support/processes.ts'
@@ -69,6 +69,7 @@ signal('returns BROKER_DISCONNECTED when only a refused token could read the bal
   await markRejected(harness.services.db, id, {
     version: token_version,
     dialect: harness.services.config.brokerDialect,
+    appId: appIds[harness.services.config.brokerDialect],
     reason: 'TOKEN_EXPIRED'
   })
   const response = await partner.call(copilotSignal, { body: { asset: 'R_100', traderExternalId } })

@@ -1,6 +1,7 @@
 // A broker account's session: the token is decrypted here, for one use, and a refusal of it is stored.
 import {
   type AccountRef,
+  findAccountRef,
   findSealedToken,
   getSealedToken,
   learnCurrency,
@@ -14,6 +15,7 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import type { RejectedReason } from '../../schemas/traders/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
 import { tokenRefused } from '../broker/credentials.ts'
+import { isAppRefused } from '../broker/dialects/errors.ts'
 import type { AccountFacts, BrokerAccount, Session } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { noteAdmission, noteRefusal } from './applications.ts'
@@ -37,7 +39,7 @@ export async function openSession(
       credentialId: account.accountRowId,
       leisurely,
       async token() {
-        read = await getSealedToken(db, account.accountRowId, account.dialect)
+        read = await getSealedToken(db, account.accountRowId, account)
         if (read.restSeconds > 0) throw resting(read.restSeconds)
         return unsealToken(vault, account.accountRowId, read)
       },
@@ -60,8 +62,29 @@ export async function openSession(
     await noteRefusal({ db, log }, account, error)
     if (!(error instanceof BrokerError && error.rejected && read)) throw error
     const reason = reasonOf(error, read)
-    await markRejected(db, account.accountRowId, { version: read.version, dialect: account.dialect, reason })
+    const { dialect, appId } = account
+    await markRejected(db, account.accountRowId, { version: read.version, dialect, appId, reason })
     throw refusedFor(error, reason)
+  }
+}
+
+/**
+ * The session for a contract that was bought, and the application that it is open under. That is the one that bought it; where its
+ * partner has left that, and the token is one of the present application or the old one is refused altogether, the present one: the
+ * contract is the account's, and any application of the dialect reads and sells it.
+ */
+export async function openBoughtSession(
+  services: Pick<WorkerServices, 'db' | 'vault' | 'brokers' | 'log'>,
+  bought: AccountRef,
+  { leisurely = false } = {}
+): Promise<{ session: Session; appId: string }> {
+  try {
+    return { session: await openSession(services, bought, { leisurely }), appId: bought.appId }
+  } catch (error) {
+    if (!(error instanceof BrokerError && (error.rejected || isAppRefused(error.brokerCode)))) throw error
+    const present = await findAccountRef(services.db, bought.accountRowId)
+    if (present?.dialect !== bought.dialect || present.appId === bought.appId) throw error
+    return { session: await openSession(services, present, { leisurely }), appId: present.appId }
   }
 }
 
@@ -98,13 +121,13 @@ function mismatchOf(given: StoredToken, facts: AccountFacts): RejectedReason | u
  */
 export async function rejectToken(
   { db }: Pick<WorkerServices, 'db'>,
-  { accountRowId, dialect }: Pick<AccountRef, 'accountRowId' | 'dialect'>,
+  { accountRowId, dialect, appId }: Pick<AccountRef, 'accountRowId' | 'dialect' | 'appId'>,
   error: BrokerError
 ): Promise<BrokerError> {
-  const sealed = await findSealedToken(db, accountRowId, dialect)
+  const sealed = await findSealedToken(db, accountRowId, { dialect, appId })
   if (!sealed || (error.tokenVersion !== undefined && sealed.version !== error.tokenVersion)) return error
   const reason = reasonOf(error, sealed)
-  await markRejected(db, accountRowId, { version: sealed.version, dialect, reason })
+  await markRejected(db, accountRowId, { version: sealed.version, dialect, appId, reason })
   return refusedFor(error, reason)
 }
 

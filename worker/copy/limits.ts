@@ -14,7 +14,7 @@ import type { LeasedOrder } from '../../db/orders/leases.ts'
 import { insertMismatch } from '../../db/orders/reconciliation.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import type { ContractLimits } from '../../schemas/market.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession } from '../accounts/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
 import { refOf } from '../orders/terms.ts'
 import type { WatchedContract } from '../orders/watched.ts'
@@ -122,7 +122,7 @@ async function setLimitsOf(services: WorkerServices, order: LimitsToSet): Promis
   const limits = { stopLoss: order.new_stop_loss, takeProfit: order.new_take_profit }
   const contractId = order.broker_order_id as string
   try {
-    const session = await openSession(services, refOf(order))
+    const { session } = await openBoughtSession(services, refOf(order))
     // An earlier try may have been executed although its response was lost.
     const isSet = order.limits_tries > 1 && sameLimits((await session.contract(contractId)).limits, limits)
     if (!isSet) await session.changeLimits(contractId, limits)

@@ -4,7 +4,7 @@
 import { Big } from 'big.js'
 import { type EndedPlace, findEnded, type LeasedOrder, takeEnded } from '../../db/orders/leases.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession } from '../accounts/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
 import { isLastPage, PROFIT_TABLE } from '../broker/pages.ts'
 import type { ContractState, Evidence } from '../broker/port.ts'
@@ -143,7 +143,7 @@ export class EndedContracts {
     if (first === undefined) return
     const opened = Math.min(...[...left.values()].map(order => order.opened_at.getTime()))
     const from = Math.floor(opened / 1000) - SLACK_SECONDS
-    const session = await openSession(this.#services, refOf(first), { leisurely: true })
+    const { session } = await openBoughtSession(this.#services, refOf(first), { leisurely: true })
     let offset = 0
     for (let page = 0; page < PAGES && left.size > 0 && !this.#stopped; page++) {
       const found = await session.profitTable({ from, limit: PROFIT_TABLE.pageRows, offset })

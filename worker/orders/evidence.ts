@@ -5,7 +5,7 @@ import { Big } from 'big.js'
 import type { OrderRow } from '../../db/orders/reading.ts'
 import { asNamedHere, formerApplications } from '../../db/orders/reconciliation.ts'
 import { type Doubt, lastPurchaseBefore, ownedContracts, purchasesBehind } from '../../db/orders/resolving.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession, openSession } from '../accounts/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
 import { isOurFault } from '../broker/dialects/errors.ts'
 import { isNamed } from '../broker/dialects/mapping.ts'
@@ -63,7 +63,7 @@ export interface Candidates {
  * Throws when the broker cannot be reached: then nothing is known.
  */
 export async function candidatesOf(services: WorkerServices, order: Doubt, wallMs: number): Promise<Candidates> {
-  const session = await openSession(services, refOf(order))
+  const { session } = await openBoughtSession(services, refOf(order))
   const window = await windowOf(services, order, wallMs)
   const contract = contractOf(order)
   const lists = await readLists(session, window.listsFrom)
@@ -153,7 +153,7 @@ async function readOne({ log }: WorkerServices, session: Session, item: Evidence
 /** The contract of this id, where it can be read, no order owns it, and it can be of the order's terms: one candidate or none. */
 export async function candidateNamed(services: WorkerServices, order: Doubt, contractId: string): Promise<Evidence[]> {
   if ((await ownedContracts(services.db, order.account_id, [contractId])).has(contractId)) return []
-  const session = await openSession(services, refOf(order))
+  const { session } = await openBoughtSession(services, refOf(order))
   const item = await readOne(services, session, {
     source: 'contract',
     contractId,

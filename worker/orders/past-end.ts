@@ -5,7 +5,7 @@
 import { listOverdue, type Overdue, usablePlaces } from '../../db/orders/past-end.ts'
 import { type ContractBreak, claimedContracts, insertBreak } from '../../db/orders/reconciliation.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession, openSession } from '../accounts/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
 import type { ContractState } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
@@ -97,7 +97,7 @@ async function readContract(services: WorkerServices, order: Overdue): Promise<o
 /** The contract's state with the account's own token or, where that was refused, with another of the same account. */
 async function readState(services: WorkerServices, order: Overdue): Promise<ContractState | null> {
   const contractId = order.broker_order_id as string
-  if (!order.refused) return (await openSession(services, refOf(order))).contract(contractId)
+  if (!order.refused) return (await openBoughtSession(services, refOf(order))).session.contract(contractId)
   for (const place of await usablePlaces(services.db, { accountId: order.account_id, partnerId: order.partner_id })) {
     try {
       return await (await openSession(services, place)).contract(contractId)

@@ -5,7 +5,7 @@ import type { LeasedOrder } from '../../db/orders/leases.ts'
 import { markUnsettled } from '../../db/orders/review.ts'
 import { backOff } from '../../db/platform/back-off.ts'
 import { countImplausible } from '../../db/platform/metrics.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession } from '../accounts/accounts.ts'
 import type { ContractState } from '../broker/port.ts'
 import type { WorkerServices } from '../services.ts'
 import { notifyCallers } from './notify.ts'
@@ -81,7 +81,7 @@ export function openRechecks(
   async function readAgain(id: string, entry: WatchedContract): Promise<void> {
     const order = entry.order as LeasedOrder
     const contractId = order.broker_order_id as string
-    const session = await openSession(services, refOf(order))
+    const { session } = await openBoughtSession(services, refOf(order))
     const state = await session.contract(contractId)
     if (watched.get(id) !== entry || entry.closing) return
     const why = contradictions(order, state)

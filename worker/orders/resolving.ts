@@ -15,7 +15,7 @@ import {
 } from '../../db/orders/resolving.ts'
 import { WORK } from '../../db/platform/bus.ts'
 import { serveAccounts } from '../../db/traders/account-leases.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession } from '../accounts/accounts.ts'
 import { endOf } from '../broker/dialects/shortcode.ts'
 import { readPages, STATEMENT } from '../broker/pages.ts'
 import type { Evidence } from '../broker/port.ts'
@@ -176,7 +176,7 @@ async function isOurs(
   if (dearer && !(await paysMarkupOnTop(services.db, order))) return false
   if (found.appId !== null) return true
   if (found.purchaseTime > window.permitEnd) return false
-  const session = await openSession(services, refOf(order))
+  const { session } = await openBoughtSession(services, refOf(order))
   const from = window.from - ALONE_SECONDS
   const { rows, whole } = await readPages({ ...STATEMENT, pages: 1 }, page => session.statement({ from, ...page }))
   if (!whole) return false

@@ -5,6 +5,8 @@ import type { ContractListener, ContractState } from '../broker/port.ts'
 
 export interface WatchedContract {
   order: LeasedOrder | undefined
+  /** The application that its stream is open under, where that need not be the order's. */
+  appId: string | undefined
   last: ContractState | undefined
   /** The last state of the open contract, which is kept where the one of its end is not plausible. */
   lastOpen: ContractState | undefined

@@ -3,7 +3,7 @@
 import { type LeasedOrder, type Mark, markValues, releaseOrders } from '../../db/orders/leases.ts'
 import { backOff } from '../../db/platform/back-off.ts'
 import { batch } from '../../db/postgres/batch.ts'
-import { openSession } from '../accounts/accounts.ts'
+import { openBoughtSession } from '../accounts/accounts.ts'
 import { BrokerError } from '../broker/broker-error.ts'
 import type { ContractListener } from '../broker/port.ts'
 import { Pauses } from '../platform/pauses.ts'
@@ -68,6 +68,7 @@ export class Watching {
     }
     const entry: WatchedContract = {
       order: undefined,
+      appId: undefined,
       last: undefined,
       lastOpen: undefined,
       marked: false,
@@ -105,7 +106,8 @@ export class Watching {
     const contractId = order.broker_order_id as string
     this.own(entry, order)
     try {
-      const session = await openSession(this.#services, refOf(order), { leisurely: true })
+      const { session, appId } = await openBoughtSession(this.#services, refOf(order), { leisurely: true })
+      entry.appId = appId
       // Its account may have been given to another worker meanwhile: here it would keep its connection until the contract ends.
       if (!this.#watched.has(order.id)) return
       const state = await session.subscribe(contractId, listener)
@@ -134,10 +136,10 @@ export class Watching {
 
   /** Drops a contract that was sold, or that another worker took over meanwhile, and unsubscribes from it. */
   forget(id: string): void {
-    const { order, closing } = this.#watched.get(id) ?? {}
+    const { order, closing, appId } = this.#watched.get(id) ?? {}
     if (!order || closing) return
     this.drop(id)
-    const { accountRowId, dialect, ...account } = refOf(order)
+    const { accountRowId, dialect, ...account } = refOf({ ...order, app_id: appId ?? order.app_id })
     const { brokers } = this.#services
     if (!brokers.speaks(dialect)) return
     brokers.of(dialect).unsubscribe({ ...account, credentialId: accountRowId }, order.broker_order_id as string)
@@ -184,7 +186,7 @@ export class Watching {
   }
 
   async #poll(id: string, entry: WatchedContract, order: LeasedOrder): Promise<void> {
-    const session = await openSession(this.#services, refOf(order), { leisurely: true })
+    const { session } = await openBoughtSession(this.#services, refOf(order), { leisurely: true })
     const state = await session.contract(order.broker_order_id as string)
     if (!state.settled || entry.last?.settled || entry.closing) return
     this.#closing.take(entry, state)

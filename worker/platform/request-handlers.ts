@@ -7,7 +7,7 @@ import { arrivalTimes, findDoubt } from '../../db/orders/resolving.ts'
 import { type AccountRef, findAccountRef } from '../../db/traders/accounts.ts'
 import { ApiError } from '../../schemas/errors/errors.ts'
 import type { Candle } from '../../schemas/market.ts'
-import { NO_CURRENCY, openSession, rejectToken } from '../accounts/accounts.ts'
+import { NO_CURRENCY, openBoughtSession, openSession, rejectToken } from '../accounts/accounts.ts'
 import { reconcileAccounts } from '../accounts/reconciliation.ts'
 import { reconcilePartner } from '../analytics/reconciling.ts'
 import { BrokerError } from '../broker/broker-error.ts'
@@ -125,7 +125,7 @@ async function stakeTerms(
 export async function close(services: WorkerServices, settling: Settling, orderId: string): Promise<object> {
   const [order] = await findOrders(services.db, [orderId])
   if (order?.phase !== 'open') return { orderId }
-  const session = await openSession(services, refOf(order))
+  const { session } = await openBoughtSession(services, refOf(order))
   const contractId = order.broker_order_id as string
   let refusal: unknown
   try {
@@ -232,7 +232,7 @@ async function markNow(
   order: OrderRow,
   { leisurely = false } = {}
 ): Promise<Mark | undefined> {
-  const session = await openSession(services, refOf(order))
+  const { session } = await openBoughtSession(services, refOf(order))
   return markOf(order, await session.contract(order.broker_order_id as string, { leisurely }))
 }
 
