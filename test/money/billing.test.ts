@@ -139,6 +139,15 @@ checking('refuses an upgrade that the wallet cannot pay, or that costs something
   assert.is((await refusalOf(changePlan(partner, 'SCALE', '2026-04-25T00:00:00Z'))).code, 'WALLET_INSUFFICIENT')
   const other = changePlan(partner, 'PRO', '2026-04-26T00:00:00Z', '75.00')
   assert.is((await refusalOf(other)).code, 'CONFLICT')
+  // An hour of 150 USD in 30 days is 0.2083 USD, two minutes are 0.0069.
+  for (const [now, chargeUsd] of [
+    ['2026-05-09T23:00:00Z', '0.21'],
+    ['2026-05-09T23:58:00Z', '0.01']
+  ] as const)
+    assert.is(
+      (await previewPlan(db, { partnerId: partner, plan: 'PRO', prices, now: new Date(now) })).chargeUsd,
+      chargeUsd
+    )
   assert.is(await balanceOf(db, `wallet:${partner}`), '51.00')
   assert.is((await getPartner(db, partner)).plan, 'LAUNCH')
 })
@@ -200,6 +209,23 @@ checking('charges each upgrade in a period that began with a plan that is free',
   assert.is((await change('LAUNCH', '2026-05-01T00:00:00Z')).change.takesEffect, 'AT_PERIOD_END')
   assert.is(await balanceOf(db, `wallet:${partner}`), '200.50')
 })
+
+checking(
+  'charges an upgrade from a plan that is free also where a suspension has moved the day of its periods',
+  async () => {
+    const free = { ...prices, LAUNCH: '0' }
+    const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+    await trialEnds(partner, '2026-04-10T00:00:00Z')
+    await db('partners').where({ id: partner }).update({ created_at: '2026-03-11T00:00:00Z' })
+    await checkBilling(db, { now: new Date('2026-04-10T00:00:00Z'), prices: free, feePct: '20' })
+    await suspendPartner(db, partner, 'a reason', new Date('2026-04-15T00:00:00Z'))
+    await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-10T00:00:00Z')))
+    const { billing_anchor: anchor, period_end: end } = await db('partners').where({ id: partner }).first()
+    assert.equal(anchor, end)
+    const upgrade = { partnerId: partner, plan: 'PRO', prices: free, now: new Date('2026-05-20T00:00:00Z') } as const
+    assert.ok(Number((await previewPlan(db, upgrade)).chargeUsd) > 0)
+  }
+)
 
 checking('charges an upgrade in the first period of a plan that is free, also where there was no trial', async () => {
   const free = { ...prices, LAUNCH: '0' }
@@ -395,6 +421,16 @@ unpaid('becomes active by the check once a cheaper plan is covered', async () =>
   await changePlan(partner, 'LAUNCH')
   assert.equal(await check(), { charged: 1, activated: 1, deactivated: 0, renewed: 0 })
   assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
+})
+
+unpaid('takes a cheaper plan at once, also after a month that was paid', async () => {
+  const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '200' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  for (const due of ['2026-04-10T00:00:00Z', '2026-05-10T00:00:00Z']) await check(new Date(due))
+  const { change } = await changePlan(partner, 'LAUNCH', '2026-05-11T00:00:00Z')
+  assert.equal([change.takesEffect, change.chargeUsd], ['NOW', '0.00'])
+  const { plan, saasStatus } = await getPartner(db, partner)
+  assert.equal([plan, saasStatus], ['LAUNCH', 'INACTIVE'])
 })
 
 unpaid('is paid by top-ups while its wallet is spent from, without anybody waiting in a circle', async () => {
