@@ -7,6 +7,7 @@ import { getMarketplaceBot, reviewBot } from '../../api/marketplace/listings.ts'
 import { cancelSubscription, listMySubscriptions, purchaseBot, subscribeToBot } from '../../api/marketplace/sales.ts'
 import { disableTrader, enableTrader } from '../../api/traders/credentials.ts'
 import { signUpTrader } from '../../api/traders/traders.ts'
+import { refundSubscription } from '../../db/marketplace/refunds.ts'
 import { endOfPeriod } from '../../db/money/billing.ts'
 import { checkBilling } from '../../db/money/billing-check.ts'
 import { resumePartner, suspendPartner } from '../../db/partners/standing.ts'
@@ -218,6 +219,29 @@ renewing('lengthens a month that is paid by a suspension in it', async () => {
   assert.is((await mine(buyer)).currentPeriodEnd, after(body.currentPeriodEnd, 7).toISOString())
   await check(after(body.currentPeriodEnd, 7))
   assert.equal(await books(db, buyer), ['40.00', '0.00', '0.00'])
+})
+
+renewing('keeps the day of its months over two suspensions, also where a short month follows', async () => {
+  const { buyer, botId } = await market(5, '50')
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await db('marketplace_subscriptions')
+    .where({ id: body.subscriptionId })
+    .update({ created_at: '2027-01-31T00:00:00Z', current_period_end: '2027-02-28T00:00:00Z' })
+  for (const day of ['2027-02-10', '2027-02-11']) {
+    await suspendPartner(db, buyer.partnerId, 'a reason', new Date(`${day}T00:00:00Z`))
+    await db.transaction(trx => resumePartner(trx, buyer.partnerId, new Date(`${day}T01:00:00Z`)))
+  }
+  await check(new Date('2027-02-28T02:00:00Z'))
+  assert.is((await mine(buyer)).currentPeriodEnd, '2027-03-31T02:00:00.000Z')
+})
+
+renewing('revives nothing with the end of a suspension that was paid back before it', async () => {
+  const { buyer, botId } = await market(5, '50')
+  const { body } = await buyer.call(subscribeToBot, of(botId))
+  await db.transaction(trx => refundSubscription(trx, body.subscriptionId, { reason: 'does not work' }))
+  await suspendPartner(db, buyer.partnerId, 'a reason', after(body.currentPeriodEnd, -10))
+  await db.transaction(trx => resumePartner(trx, buyer.partnerId, after(body.currentPeriodEnd, -9)))
+  assert.equal([(await mine(buyer)).status, ...(await books(db, buyer))], ['CANCELED', '50.00', '0.00', '0.00'])
 })
 
 renewing('ends no month that is paid in a suspension, however long: its rest comes afterwards', async () => {
