@@ -423,6 +423,17 @@ unpaid('becomes active by the check once a cheaper plan is covered', async () =>
   assert.is(await balanceOf(db, `wallet:${partner}`), '11.00')
 })
 
+unpaid('is the one that waited for the end of the period: a top-up pays that and no dearer one', async () => {
+  const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '200' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await changePlan(partner, 'LAUNCH', '2026-04-11T00:00:00Z')
+  await check(new Date('2026-05-10T00:00:00Z'))
+  const { plan, nextPlan, saasStatus } = await getPartner(db, partner)
+  assert.equal([plan, nextPlan, saasStatus], ['LAUNCH', null, 'INACTIVE'])
+  assert.equal(await pay(partner, '300'), { balanceUsd: '252.00', saasStatus: 'ACTIVE', repeated: false })
+})
+
 unpaid('takes a cheaper plan at once, also after a month that was paid', async () => {
   const partner = await newPartner({ plan: 'PRO', trialDays: 30, balance: '200' })
   await trialEnds(partner, '2026-04-10T00:00:00Z')
