@@ -27,7 +27,11 @@ export type Overdue = Pick<
   | 'expiry_at'
   | 'app_id'
   | 'dialect'
-> & { refused: boolean }
+> & {
+  refused: boolean
+  /** Its trader was erased: nobody can give the account a token any more. */
+  erased: boolean
+}
 
 /**
  * Orders that are open two minutes after their contract's end; and multiplier orders (which have no end) whose account's token
@@ -42,7 +46,8 @@ export async function listOverdue(
   return rows<Overdue>(
     db,
     `select o.id, o.kind, o.partner_id, o.broker_account_id, o.account_id, o.broker_order_id, o.buy_price, o.payout,
-            o.currency, o.multiplier, o.current_value, o.expiry_at, o.app_id, o.dialect, a.status = 'REJECTED' as refused
+            o.currency, o.multiplier, o.current_value, o.expiry_at, o.app_id, o.dialect, a.status = 'REJECTED' as refused,
+            exists (select from traders t where t.id = o.trader_id and t.connected_at is null) as erased
        from orders o join broker_accounts a on a.id = o.broker_account_id join partners p on p.id = o.partner_id
       where o.phase = 'open' and o.opened_at < now() - interval '2 minutes'
         and ((${pastEnd}) or (o.kind = 'MULTIPLIER' and (a.status = 'REJECTED' or o.dialect <> p.broker_dialect and o.lease_holder is null)))

@@ -158,6 +158,18 @@ reporting('reports what is known of an order whose token was refused', async () 
   )
 })
 
+reporting('reports a multiplier without a token once its trader is erased, as none will come', async () => {
+  const { trader } = await makeOpen({ kind: 'MULTIPLIER', multiplier: 40 })
+  await refuse(trader.accountId)
+  assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 0)
+  await db('traders').where({ id: trader.traderId }).update({ connected_at: null })
+  assert.is((await reconcileAccounts(services, { everyMinutes: 0 })).unsettled, 1)
+  assert.equal(
+    (await findingsOf(trader)).map(({ details }) => details.broker),
+    ['token refused']
+  )
+})
+
 reporting('reads the contract with another token of the same account where there is one, multipliers too', async () => {
   const other = await harness.makePartner()
   for (const kind of ['BINARY', 'MULTIPLIER']) {

@@ -70,8 +70,10 @@ async function readContract(services: WorkerServices, order: Overdue): Promise<o
   let state: ContractState
   try {
     const found = await readState(services, order)
-    // A multiplier contract has no end: without a token it is unknown whether it is over.
-    if (found === null) return order.kind === 'MULTIPLIER' ? null : { broker: 'token refused', ...known }
+    // A multiplier contract has no end: until its trader has a token again it is unknown whether it is over. One who was erased, while
+    // the broker's receipt was late, never has.
+    if (found === null)
+      return order.kind === 'MULTIPLIER' && !order.erased ? null : { broker: 'token refused', ...known }
     state = found
   } catch (error) {
     if (!(error instanceof BrokerError)) throw error
