@@ -25,6 +25,7 @@ import {
   listPartnerLines,
   listTraderLines,
   listWalletLines,
+  type PhaseCount,
   readLedger,
   readMinutes,
   readPhaseCounts,
@@ -202,6 +203,19 @@ reading('counts orders by phase, with the age of the oldest', async () => {
   )
   assert.ok((of('review')?.oldestSeconds ?? 0) > 3600)
   assert.is(of('queued')?.oldestSeconds, null)
+})
+
+reading('leaves the orders of test keys out of what waits for the operator', async () => {
+  const before = await readPhaseCounts(db)
+  const made = [await makeOrder(trader, { phase: 'review' }), await makeOrder(trader, { phase: 'sending' })]
+  await db('orders').whereIn('id', made).update({ dialect: 'test' })
+  const inDoubt = (counts: PhaseCount[]) => counts.filter(({ phase }) => phase !== 'open').map(({ count }) => count)
+  assert.equal(inDoubt(await readPhaseCounts(db)), inDoubt(before))
+  assert.equal(
+    (await listDoubtLines(db, 10)).map(({ id }) => id),
+    [review, sending]
+  )
+  await db('orders').whereIn('id', made).delete()
 })
 
 reading('counts the orders that wait for their account to be proven', async () => {
