@@ -144,6 +144,8 @@ async function create({ db, config, actor, confirmOnTerminal }: Opened, input: N
 /** Puts a partner on another plan, after showing the cost and confirming. */
 async function changePlan({ db, config, actor, confirm }: Opened, { partnerId, plan }: NewPlan) {
   const prices = config.planPrices
+  // What has become due is charged by the plan of that period, also where the workers' check is late.
+  await db.transaction(async trx => chargePartner(trx, partnerId, { now: await databaseNow(trx), prices }))
   const preview = await previewPlan(db, { partnerId, plan, prices })
   await confirm(`${sayChange(preview)} Change the plan of ${partnerId}?`)
   return db.transaction(async trx => {

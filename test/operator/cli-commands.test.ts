@@ -157,6 +157,22 @@ partners('set-plan shows what a change costs, and from when, before it changes a
   )
 })
 
+partners('set-plan to a cheaper plan leaves a period that began before at the price it had', async () => {
+  const { partnerId } = await makePartner({ plan: 'PRO' })
+  await document('wallet', 'topup', '--partner', partnerId, '--amount', '1000')
+  // It began two days ago, and no check has charged it yet.
+  const end = new Date(Date.now() - 2 * 86_400_000)
+  const start = new Date(end.getTime() - 30 * 86_400_000)
+  await services
+    .db('partners')
+    .where({ id: partnerId })
+    .update({ period_start: start, period_end: end, billing_anchor: start })
+  const changed = await document('partners', 'set-plan', partnerId, 'LAUNCH', '--yes')
+  assert.equal([changed.plan, changed.nextPlan, changed.takesEffect], ['PRO', 'LAUNCH', 'AT_PERIOD_END'])
+  const { balanceUsd } = await document('wallet', 'show', '--partner', partnerId)
+  assert.is(balanceUsd, 801)
+})
+
 const keys = suite('operator keys')
 
 keys('issue returns a key that works, with every scope but admin', async () => {
