@@ -115,7 +115,8 @@ export function addPartners(program: Command): void {
       'after',
       `
 Orders under way end in the dialect they were bought with: keep its address configured until
-unfinishedElsewhere is 0. Where the broker gives traders other accounts and tokens in the new dialect,
+unfinishedElsewhere is 0. What was bought under another application of the same dialect goes on under the new one
+where the old one is refused. Where the broker gives traders other accounts and tokens in the new dialect,
 the partner exchanges those and makes them active; the old ones stay, and show as REJECTED once used.
 ${examples('partners set-broker ptn_01jd… --dialect next --broker-app-id app-7Q2')}`
     )
