@@ -16,9 +16,10 @@ const GIVE_UP_HOURS = 24
 const UNSTATED_LIFE_SECONDS = 3_600
 /**
  * The account was rejected because its token had ended. The broker refuses a token that has ended as it does any other one: where its end
- * is not known, one that was refused is taken to have ended.
+ * is not known, one that was refused is taken to have ended. In another dialect, that its partner has now, a refusal is not about its end.
  */
-const HAD_ENDED = `coalesce(rejected_reason = 'TOKEN_EXPIRED' or rejected_reason = 'TOKEN_REFUSED' and token_expires_at is null, false)`
+const HAD_ENDED = `coalesce((rejected_reason = 'TOKEN_EXPIRED' or rejected_reason = 'TOKEN_REFUSED' and token_expires_at is null)
+  and (select p.broker_dialect from partners p where p.id = broker_accounts.partner_id) = 'next', false)`
 
 // Ten minutes before the end, or after two thirds of a shorter life.
 const renewAt = (expires: string) =>

@@ -168,10 +168,14 @@ renewal(
     const open = { traderExternalId: `renewed-${held}`, traderId: trader.trader_id, accountId: held }
     await insertOrderRows(db, open, { phase: 'open', kind: 'MULTIPLIER' })
     await db('orders').where({ account_id: held }).update({ dialect: 'next', app_id: first })
+    // In v3, where its partner is now.
+    const refused = { status: 'REJECTED', rejected_reason: 'TOKEN_REFUSED', token_expires_at: null }
+    await db('broker_accounts').where({ account_id: held }).update(refused)
     const all = [moved, held, idle, mistaken]
     await db('broker_accounts').whereIn('account_id', all).update({ renew_at: db.fn.now() })
     for (const accountId of [moved, held, mistaken])
       await until(`the renewal of ${accountId}`, async () => (await rowOf(accountId)).token_version === 2)
+    assert.is((await db('broker_accounts').where({ account_id: held }).first()).status, 'REJECTED')
     // Nothing is done with it in the dialect that its partner has left.
     assert.is((await rowOf(idle)).token_version, 1)
   }
