@@ -13,9 +13,11 @@ class Pipe {
   #held: Buffer[] | undefined
   #ended = false
 
-  constructor(from: Socket, to: Socket) {
+  /** What arrives is held from the first piece on that `isFirst` selects. */
+  constructor(from: Socket, to: Socket, isFirst: (chunk: Buffer) => boolean = () => false) {
     this.#to = to
     from.on('data', chunk => {
+      if (!this.#held && isFirst(chunk)) this.hold()
       if (this.#held) this.#held.push(chunk)
       else if (!to.write(chunk)) {
         from.pause()
@@ -41,10 +43,6 @@ class Pipe {
     return this.#held?.reduce((sum, { length }) => sum + length, 0) ?? 0
   }
 
-  holds(text: string): boolean {
-    return Buffer.concat(this.#held ?? []).includes(text)
-  }
-
   release(): void {
     const held = this.#held
     this.#held = undefined
@@ -65,6 +63,8 @@ export class FaultyNetwork {
   readonly #links = new Set<Link>()
   /** While it is there, what is sent over new connections is held in it. */
   #held: Pipe[] | undefined
+  /** Whether what is sent over a connection is held from this piece on. */
+  #isFirst: (chunk: Buffer) => boolean = () => false
   /** While false, nobody gets through: new connections are reset. */
   passing = true
 
@@ -82,7 +82,7 @@ export class FaultyNetwork {
       const server = connect({ port: target, host: '127.0.0.1', allowHalfOpen: true, noDelay: true })
       const link: Link = {
         sockets: [client, server],
-        there: new Pipe(client, server),
+        there: new Pipe(client, server, chunk => this.#isFirst(chunk)),
         back: new Pipe(server, client)
       }
       this.#links.add(link)
@@ -110,13 +110,9 @@ export class FaultyNetwork {
   }
 
   /**
-   * Holds the traffic of the connections that `choose` selects until `release` is called; `bytes` reports how much there is, `holds`
-   * whether a text is in it.
+   * Holds the traffic of the connections that `choose` selects until `release` is called; `bytes` reports how much there is.
    */
-  hold(
-    choose: () => boolean,
-    direction: WireDirection
-  ): { held: number; bytes(): number; holds(text: string): boolean; release(): void } {
+  hold(choose: () => boolean, direction: WireDirection): { held: number; bytes(): number; release(): void } {
     const pipes = [...this.#links]
       .filter(() => choose())
       .flatMap(({ there, back }) => (direction === 'both' ? [there, back] : direction === 'there' ? [there] : [back]))
@@ -124,9 +120,25 @@ export class FaultyNetwork {
     return {
       held: pipes.length,
       bytes: () => pipes.reduce((sum, pipe) => sum + pipe.held, 0),
-      holds: text => pipes.some(pipe => pipe.holds(text)),
       release() {
         for (const pipe of pipes) pipe.release()
+      }
+    }
+  }
+
+  /** Holds what is sent over any connection, also a new one, from the first piece on that has the text, until `release` is called. */
+  holdFrom(text: string): { holds(): boolean; release(): void } {
+    let holds = false
+    this.#isFirst = chunk => {
+      const isFirst = chunk.includes(text)
+      holds ||= isFirst
+      return isFirst
+    }
+    return {
+      holds: () => holds,
+      release: () => {
+        this.#isFirst = () => false
+        for (const { there } of this.#links) there.release()
       }
     }
   }

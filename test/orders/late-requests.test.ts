@@ -87,12 +87,12 @@ for (const [which, known] of Object.entries({ '': true, ', also of the first ord
     // By which the process knows the key as well, and by an order the database's clock.
     assert.is((await call(api.address, getMe, { headers: { authorization } })).status, 200)
     if (known) await placeInTime(trader, api.address)
-    const { release, holds } = network.hold(() => true, 'there')
     const body = orderOf(trader)
+    // The first order of a process reads the database's clock before it is stored. Nothing else is held: it would have the process open
+    // other connections.
+    const { release, holds } = network.holdFrom(known ? body.clientOrderId : 'clock_timestamp()::timestamptz(3)')
     const placing = call(api.address, placeBinaryOrder, { body, headers: { authorization } })
-    // The first order of a process reads the database's clock before it is stored.
-    const statement = known ? body.clientOrderId : 'clock_timestamp()::timestamptz(3)'
-    await until('its statement to leave', () => holds(statement))
+    await until('its statement to leave', holds)
     // From then on, as on a busy machine the request itself takes seconds to arrive.
     const leftAt = performance.now()
     await until('its time to be over', () => performance.now() - leftAt > TTL_MS + 500)
