@@ -20,7 +20,7 @@ import {
 } from '../../worker/broker/transport/sockets.ts'
 import { stretched } from '../support/busy.ts'
 import { makeCertificate } from '../support/certificate.ts'
-import { closeAll, until } from '../support/harness.ts'
+import { closeAll, FEW_LOOKS_MS, until } from '../support/harness.ts'
 import { failure, keptLog, reply, type Script, scriptedBroker, within } from './broker-script.ts'
 
 const calls = suite('a call over a connection')
@@ -586,7 +586,7 @@ calls('are under way in such number that no ping can be sent, and only a mute br
     return { responded: ended.filter(({ status }) => status === 'fulfilled').length, cause: (await gone).cause }
   }
   // To this process the broker is mute as well while a busy machine keeps it waiting: then once more.
-  await until('a response to each', async () => (await makeMany({ mute: false })).responded === 500)
+  await until('a response to each', async () => (await makeMany({ mute: false })).responded === 500, FEW_LOOKS_MS)
   const { responded, cause } = await makeMany({ mute: true })
   assert.is(responded, 0)
   assert.match(String(cause), 'no pong')

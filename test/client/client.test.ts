@@ -27,7 +27,7 @@ import { revokeKey } from '../../db/partners/keys.ts'
 import { errors } from '../../schemas/errors/errors.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv } from '../support/dialects.ts'
-import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { closeAll, FEW_LOOKS_MS, onClose, openHarness, until } from '../support/harness.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { openReceiver } from '../webhooks/receiver.ts'
 import { openRelay } from './relay.ts'
@@ -383,11 +383,15 @@ trading('is waited for over an outage until the deadline, by attempts longer tha
   const { orderId: open } = await client.placeBinary({ traderExternalId, stake: 1, ...long })
   // An attempt waits for a second; where its response takes a busy machine another one, once more.
   const times = { timeoutMs: 2000, deadlineMs: 3000 }
-  await until('attempts with a response each', async () => {
-    attempts.length = 0
-    assert.is((await refusal(client.waitUntilSettled(open, times))).code, 'DEADLINE')
-    return attempts.length > 0 && attempts.every(({ error }) => !error)
-  })
+  await until(
+    'attempts with a response each',
+    async () => {
+      attempts.length = 0
+      assert.is((await refusal(client.waitUntilSettled(open, times))).code, 'DEADLINE')
+      return attempts.length > 0 && attempts.every(({ error }) => !error)
+    },
+    FEW_LOOKS_MS
+  )
 })
 
 trading('is found in lists, page after page', async () => {

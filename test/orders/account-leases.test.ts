@@ -21,7 +21,7 @@ import {
 } from '../../db/traders/account-leases.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, frontOf } from '../support/dialects.ts'
-import { closeAll, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
+import { closeAll, FEW_LOOKS_MS, onClose, openHarness, type TestTrader, until } from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -345,7 +345,7 @@ together('place, close and read over one connection an account', async () => {
       )
       return traders.every(({ accountId }) => most.get(accountId) === 1)
     },
-    200
+    FEW_LOOKS_MS
   )
 
   // One ends in order: its accounts are served by the others at once.

@@ -40,7 +40,7 @@ import { allScopes, type Scope } from '../../schemas/fields/scopes.ts'
 import type { Plan } from '../../schemas/partners.ts'
 import { appIds } from './dialects.ts'
 
-export { until } from './until.ts'
+export { FEW_LOOKS_MS, until } from './until.ts'
 
 /** Token keys of the tests; the same in every process a test starts. */
 export const TOKEN_KEYS = `t1:${Buffer.alloc(32, 7).toString('base64')}`

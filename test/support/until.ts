@@ -1,6 +1,9 @@
 // Waiting for changes without a notification.
 import { stretched } from './busy.ts'
 
+/** A time-out for looks that take long by themselves: a few of them, and more while the machine is busy. */
+export const FEW_LOOKS_MS = 20
+
 /**
  * Waits until `look` returns something; throws with `what` when it has paused for `timeoutMs` without. Only the pauses
  * count, and more of them while the machine is busy, so that a slow one waits longer, not in vain. Pauses grow to a twentieth of what

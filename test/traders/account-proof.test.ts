@@ -12,7 +12,15 @@ import { BrokerError } from '../../worker/broker/broker-error.ts'
 import type { Session } from '../../worker/broker/port.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
-import { closeAll, newAccountId, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import {
+  closeAll,
+  FEW_LOOKS_MS,
+  newAccountId,
+  onClose,
+  openHarness,
+  type TestPartner,
+  until
+} from '../support/harness.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
@@ -286,10 +294,14 @@ naming('with a token the broker is slow to refuse does not hold up the owner', a
   await until('the intrusions to be stored', async () => (await phasesOf(stranger.partnerId)).length === 3)
   // Behind the intrusions each would wait for as long as a call to the broker is waited for. A machine that was busy trades once more.
   let trades = 0
-  await until('trades as quick as ever', async () => {
-    trades += 3
-    return (await trade()) < 3 * usualMs + 2 * ANSWER_MS
-  })
+  await until(
+    'trades as quick as ever',
+    async () => {
+      trades += 3
+      return (await trade()) < 3 * usualMs + 2 * ANSWER_MS
+    },
+    FEW_LOOKS_MS
+  )
   assert.equal(await phasesOf(stranger.partnerId), ['unproven', 'unproven', 'unproven'])
   simulator.faults.reset()
   for (const { status, body } of await intrusions) {
@@ -379,14 +391,18 @@ const first = suite('the first order of an account')
 
 first('returns with its end, after one authorisation', async () => {
   // Other accounts may be opened meanwhile, whose connections a busy machine has lost: then once more.
-  await until('one authorisation', async () => {
-    simulator.faults.reset()
-    simulator.faults.add({ effect: 'slow', delayMs: 0, call: opening, times: 10 })
-    const traderExternalId = await exchange({ accountId: newAccountId() })
-    assert.is((await place(traderExternalId)).body.status, 'CLOSED')
-    assert.is((await place(traderExternalId)).body.status, 'CLOSED')
-    return simulator.faults.settings.rules[0]?.times === 9
-  })
+  await until(
+    'one authorisation',
+    async () => {
+      simulator.faults.reset()
+      simulator.faults.add({ effect: 'slow', delayMs: 0, call: opening, times: 10 })
+      const traderExternalId = await exchange({ accountId: newAccountId() })
+      assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+      assert.is((await place(traderExternalId)).body.status, 'CLOSED')
+      return simulator.faults.settings.rules[0]?.times === 9
+    },
+    FEW_LOOKS_MS
+  )
   simulator.faults.reset()
 })
 

@@ -8,7 +8,16 @@ import { getTraderMe, logInTrader, logOutTrader, signUpTrader } from '../../api/
 import { newToken } from '../../db/platform/crypto.ts'
 import { hashPassword } from '../../db/platform/passwords.ts'
 import { Overloaded } from '../../db/postgres/batch.ts'
-import { call, closeAll, type Harness, newAccountId, openHarness, type TestPartner, until } from '../support/harness.ts'
+import {
+  call,
+  closeAll,
+  FEW_LOOKS_MS,
+  type Harness,
+  newAccountId,
+  openHarness,
+  type TestPartner,
+  until
+} from '../support/harness.ts'
 import { startRedis, type TestRedis } from '../support/redis.ts'
 
 const harness = await openHarness()
@@ -253,11 +262,15 @@ login('takes turns with other partners at hashing', async () => {
   })
   await until('the others are under way', () => done > 2)
   // Without turns each comes behind what waits. What the database keeps a busy machine waiting for is no matter of turns: then once more.
-  await until('a login before most of the others', async () => {
-    const before = done
-    assert.is((await other.call(logInTrader, { body: { email: trader.email, password } })).status, 200)
-    return done - before < 20
-  }).finally(() => {
+  await until(
+    'a login before most of the others',
+    async () => {
+      const before = done
+      assert.is((await other.call(logInTrader, { body: { email: trader.email, password } })).status, 200)
+      return done - before < 20
+    },
+    FEW_LOOKS_MS
+  ).finally(() => {
     over = true
   })
   await Promise.all(many)
@@ -351,14 +364,18 @@ counted('counts the failures that several processes saw, through Redis', async (
     return (await call(process.address, logInTrader, { headers, body: { email: body.email, password } })).status
   }
   // Where Redis responds late, as on a busy machine, each counts for itself for a moment: then once more.
-  await until('a login that is slowed by what the other process counted, too', async () => {
-    const statuses: number[] = []
-    for (let i = 0; i < 5; i++) statuses.push(await guess(one, 'wrong'), await guess(two, 'wrong'))
-    assert.equal(statuses, Array(10).fill(401))
-    const slow = performance.now()
-    assert.is(await guess(two, password), 200)
-    return performance.now() - slow > 200
-  })
+  await until(
+    'a login that is slowed by what the other process counted, too',
+    async () => {
+      const statuses: number[] = []
+      for (let i = 0; i < 5; i++) statuses.push(await guess(one, 'wrong'), await guess(two, 'wrong'))
+      assert.equal(statuses, Array(10).fill(401))
+      const slow = performance.now()
+      assert.is(await guess(two, password), 200)
+      return performance.now() - slow > 200
+    },
+    FEW_LOOKS_MS
+  )
 })
 
 login('takes the e-mail in any case, and opens a session of its own', async () => {
