@@ -6,6 +6,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { verifyLedger } from '../../db/money/verify.ts'
 import { closeAll, openHarness, until } from '../support/harness.ts'
+import { untilLockWaits } from '../support/lock-waits.ts'
 import { startProcess, startTestWorker } from '../support/processes.ts'
 
 const { services, env } = await openHarness()
@@ -59,6 +60,13 @@ async function wrongPartners(prefix: string): Promise<number> {
   return rows[0].wrong
 }
 
+/** A transaction in which the partner is locked, so that no check is done with it. */
+async function hold(id: string) {
+  const holding = await db.transaction()
+  await holding('partners').where({ id }).forUpdate().first('id')
+  return holding
+}
+
 const check = () => startProcess('cli/main.ts', env, ['billing', 'check', '--json'])
 const counted = (lines: string[]) => JSON.parse(lines.join('\n')) as { charged: number; deactivated: number }
 
@@ -66,7 +74,11 @@ const killing = suite('billing check, many and killed')
 
 killing('charges each of hundreds of partners once when two processes check at once', async () => {
   await makeDuePartners('a')
+  // Both wait for the first partner: one that starts late on a busy machine would find all of them charged.
+  const first = await hold('ptn_a1')
   const checks = [check(), check()]
+  const ends = Promise.race(checks.map(({ ended }) => ended))
+  await untilLockWaits(db, { count: 2, work: ends, timeoutMs: 60_000 }).finally(() => first.commit())
   for (const { ended, lines } of checks) assert.is(await ended, 0, lines.join('\n'))
   const counts = checks.map(({ lines }) => counted(lines))
   assert.is((counts[0]?.charged ?? 0) + (counts[1]?.charged ?? 0), PARTNERS)
@@ -77,6 +89,8 @@ killing('charges each of hundreds of partners once when two processes check at o
 
 killing('charges each once when both processes are killed half-way and a third goes on', async () => {
   await makeDuePartners('b')
+  // They are not done with the last partner before they are killed, however long the machine keeps this process from that.
+  const last = await hold('ptn_b99')
   const [one, two] = [check(), check()]
   await until('a quarter of the fees', async () => (await feesOf('b')).fees > PARTNERS / 4, 60_000)
   one.kill('SIGKILL')
@@ -84,12 +98,13 @@ killing('charges each once when both processes are killed half-way and a third g
   await until('half of the fees', async () => (await feesOf('b')).fees > PARTNERS / 2, 60_000)
   two.kill('SIGKILL')
   await two.ended
+  await last.commit()
   const before = (await feesOf('b')).fees
   assert.ok(before < PARTNERS, 'they were killed half-way')
-  const last = check()
-  assert.is(await last.ended, 0, last.lines.join('\n'))
+  const third = check()
+  assert.is(await third.ended, 0, third.lines.join('\n'))
   // A commit that was under way when its process died may have landed after the look: one a process.
-  const { charged } = counted(last.lines)
+  const { charged } = counted(third.lines)
   assert.ok(charged <= PARTNERS - before && charged >= PARTNERS - before - 2, `${charged} after ${before}`)
   assert.equal(await feesOf('b'), { fees: PARTNERS, partners: PARTNERS })
   assert.is(await wrongPartners('b'), 0)
