@@ -207,8 +207,11 @@ async function onTerminal(
     stdio: ['pipe', 'pipe', 'inherit']
   })
   let typed = false
+  let shown = ''
   child.stdout.on('data', chunk => {
-    if (typed || !prompt.test(stripVTControlCharacters(String(chunk)))) return
+    // It may come in parts.
+    shown += String(chunk)
+    if (typed || !prompt.test(stripVTControlCharacters(shown))) return
     typed = true
     child.stdin.write(keys)
   })

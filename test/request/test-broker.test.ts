@@ -106,7 +106,11 @@ running('is run by one of them; when that one is killed another goes on with its
   await first.ended
   await until('another to run it', async () => (await hostOf()) !== host, 30_000)
 
-  const closed = await side.order(open.body.orderId)
+  // A request waits for half a minute at most, which is hardly longer than the contract runs.
+  const closed = await until('the end of the order', async () => {
+    const found = await side.order(open.body.orderId)
+    return found.body.status !== 'OPEN' && found
+  })
   assert.is(closed.body.status, 'CLOSED', JSON.stringify(closed.body))
   const next = await side.place()
   assert.is(next.body.status, 'CLOSED', JSON.stringify(next.body))
