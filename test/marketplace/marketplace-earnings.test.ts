@@ -86,6 +86,15 @@ requesting('lets a trader request what its own bots earned, and no more', async 
   assert.equal([own.availableUsd, own.heldUsd, own.lifetimeUsd, own.bots.length], [15, 25, 40, 1])
   const { body: all } = await creator.call(getCreatorEarnings)
   assert.equal([all.availableUsd, all.heldUsd, all.lifetimeUsd, all.bots.length], [95, 25, 120, 2])
+  // What is approved, and what was paid, cannot be requested again.
+  const { payoutId } = responses.find(({ status }) => status === 200)?.body ?? {}
+  for (const step of ['approve', 'pay']) {
+    await db.transaction(trx =>
+      step === 'approve' ? approvePayout(trx, payoutId) : markPayoutPaid(trx, payoutId, 'the payment')
+    )
+    assert.is((await request(creator, 15.01, ann)).status, 409)
+  }
+  assert.is((await request(creator, 15, ann)).status, 200)
 })
 
 requesting("tells a trader nothing of the partner's earnings", async () => {
