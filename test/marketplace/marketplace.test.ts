@@ -283,7 +283,9 @@ reviews('and bots carry the name of a public profile, else the partner’s for i
   const botId = await makeBot(maker)
   const creatorAsSeen = async () => (await stranger.call(getMarketplaceBot, of(botId))).body.creator.displayName
   assert.is(await creatorAsSeen(), 'Makers Ltd')
-  await maker.call(updateCommunityProfile, { body: { displayName: 'The Makers', isPublic: true } })
+  await maker.call(updateCommunityProfile, { body: { displayName: 'The Makers', isPublic: false } })
+  assert.is(await creatorAsSeen(), 'Makers Ltd')
+  await maker.call(updateCommunityProfile, { body: { isPublic: true } })
   assert.is(await creatorAsSeen(), 'The Makers')
   await maker.call(updateCommunityProfile, { body: { displayName: '' } })
   assert.is(await creatorAsSeen(), 'Makers Ltd')
