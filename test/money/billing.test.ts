@@ -260,6 +260,16 @@ checking('charges nothing for a suspension, by which the paid period is longer',
   assert.is((await getWallet(db, partner, prices)).nextFeeAt.toISOString(), '2026-06-30T00:00:00.000Z')
 })
 
+checking('begins no month in a suspension that found the one before it over, and unpaid', async () => {
+  const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
+  await trialEnds(partner, '2026-04-10T00:00:00Z')
+  await check(new Date('2026-04-10T00:00:00Z'))
+  await suspendPartner(db, partner, 'a reason', new Date('2026-05-12T00:00:00Z'))
+  await db.transaction(trx => resumePartner(trx, partner, new Date('2026-05-22T00:00:00Z')))
+  await check(new Date('2026-05-22T00:00:00Z'))
+  assert.equal(await fees(partner), ['2026-04-10T00:00:00.000Z', '2026-05-22T00:00:00.000Z'])
+})
+
 checking('keeps the day of a month over a suspension, also where a short month ended before it', async () => {
   const partner = await newPartner({ plan: 'LAUNCH', trialDays: 30, balance: '500' })
   await trialEnds(partner, '2027-01-31T00:00:00Z')
