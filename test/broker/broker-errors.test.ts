@@ -136,6 +136,25 @@ table('distinguishes a closed market from missing data where only the text does'
   assert.is(codeOf('Minimum stake of 0.35 and maximum payout of 5000.00.'), 'INVALID_CONTRACT')
 })
 
+table('names the field that is wrong, in either form of the details', () => {
+  const fieldOf = (details: unknown) =>
+    refused(readRefusal({ code: 'InputValidationFailed', message: 'x', details }), true).field
+  assert.is(fieldOf({ field: 'amount' }), 'stake')
+  assert.is(fieldOf({ symbol: 'String does not match.' }), 'asset')
+  assert.is(fieldOf({ 'parameters.duration': 'Too large.', parameters: 'Wrong.' }), 'duration')
+  for (const details of [
+    undefined,
+    null,
+    'symbol',
+    [],
+    {},
+    { field: 7 },
+    { price: 'x' },
+    { symbol: 'x', barrier: 'x' }
+  ])
+    assert.is(fieldOf(details), undefined, JSON.stringify(details))
+})
+
 table('reports that the token is refused, and only then', () => {
   const rejected = (code: string) => refused(readRefusal({ code, message: 'x' }), false).rejected
   for (const code of ['InvalidToken', 'AuthorizationRequired', 'DisabledClient', 'PermissionDenied']) {

@@ -71,9 +71,14 @@ const fields: Readonly<Record<string, OrderField>> = {
   take_profit: 'takeProfit'
 }
 
+/** The only field that the details name: as `field`, or as the key of what is wrong with it, below `parameters` or not. */
 function namedField(details: unknown): OrderField | undefined {
-  const { field } = (details ?? {}) as { field?: unknown }
-  return typeof field === 'string' && Object.hasOwn(fields, field) ? fields[field] : undefined
+  if (typeof details !== 'object' || details === null) return
+  const { field } = details as { field?: unknown }
+  const names =
+    typeof field === 'string' ? [field] : Object.keys(details).map(path => path.split(/[./]/).at(-1) as string)
+  const known = names.filter(name => Object.hasOwn(fields, name))
+  return known.length === 1 ? fields[known[0] as string] : undefined
 }
 
 /** The error a refused call ends with. `mayRun` is true for calls that change something: buy and sell. */
