@@ -125,8 +125,20 @@ leaderboard('counts a contract once that was placed here and reported as well', 
   await collect(partner, ada, { broker_contract_id: 'c-1', profit_loss: 5 })
   await collect(partner, ada, { broker_contract_id: 'c-1', client_broker_loginid: 'CR2', profit_loss: 5 })
   await collect(partner, ada, { broker_contract_id: 'c-2', profit_loss: 7 })
-  const [{ trades, pnl }] = (await partner.call(getLeaderboard)).body.data
-  assert.equal([trades, pnl], [2, 12])
+  const sum = async () => {
+    const [{ trades, pnl }] = (await partner.call(getLeaderboard)).body.data
+    return [trades, pnl]
+  }
+  assert.equal(await sum(), [2, 12])
+  // Another partner's order on the same account hides nothing here, nor does its account count a trade twice.
+  const other = await harness.makePartner()
+  await insertOrderRows(db, await other.makeTrader({ accountId: ada.accountId }), { brokerOrderId: 'c-2' })
+  assert.equal(await sum(), [2, 12])
+  // What is dated far ahead would stay for ever.
+  await db('trade_records')
+    .where({ partner_id: partner.partnerId, broker_contract_id: 'c-2' })
+    .update({ traded_at: daysAgo(-2) })
+  assert.equal(await sum(), [1, 5])
 })
 
 leaderboard('shows nothing of another partner, even where its traders are called alike', async () => {
