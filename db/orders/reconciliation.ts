@@ -226,7 +226,7 @@ export interface ContractBreak {
 const unlessKnown = `on conflict (account_id, broker_order_id, kind) do update
         set details = f.details || excluded.details, found_at = case when f.resolved_at is null then f.found_at else now() end,
             resolved_at = null, resolution = null
-      where f.kind = 'MISMATCH' and not f.details @> excluded.details`
+      where f.kind = 'MISMATCH' and f.details || excluded.details <> f.details`
 
 /** Stores a break; returns false when it was known. */
 export async function insertBreak(db: Db, found: ContractBreak): Promise<boolean> {

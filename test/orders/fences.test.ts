@@ -378,6 +378,10 @@ differences('is each reported once, and another one again although the first was
     (await open()).map(({ details, resolution }) => [details, resolution]),
     [[{ ...terms, ...amounts }, null]]
   )
+  // The other way round it is another one: ours was corrected, and then the broker's.
+  await resolveBreaks(db, { accountId, contractId: '31', resolution: 'seen' })
+  const corrected = { pnl: ['-10', '9.53'] }
+  assert.equal([await report(corrected), await report(corrected)], [true, false])
 })
 
 differences.run()
