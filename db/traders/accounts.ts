@@ -320,17 +320,20 @@ export async function markRejected(
 
 /**
  * The broker accepted this version of the token for this account, maybe with its currency, which is kept where none was
- * given. A newer token, or a refused one, is not proven by it.
+ * given. A newer token, or a refused one, is not proven by it, and none by a dialect or an application that the partner has left: contracts
+ * that were bought there are still read there.
  */
 export async function markProven(
   db: Db,
   accountRowId: string,
-  { version, currency }: { version: number; currency: string | null }
+  { version, dialect, appId, currency }: Place & { version: number; currency: string | null }
 ): Promise<void> {
   await db.raw(
-    `update broker_accounts set proven_version = token_version, currency = coalesce(currency, :currency), refusals = 0, refused_at = null
-      where id = :accountRowId and token_version = :version and status = 'CONNECTED'`,
-    { accountRowId, version, currency }
+    `update broker_accounts a set proven_version = a.token_version, currency = coalesce(a.currency, :currency), refusals = 0, refused_at = null
+       from partners p
+      where a.id = :accountRowId and a.token_version = :version and a.status = 'CONNECTED'
+        and p.id = a.partner_id and ${isPresent}`,
+    { accountRowId, version, dialect, appId, currency }
   )
 }
 

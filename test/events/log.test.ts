@@ -459,19 +459,13 @@ types('an account is exchanged, again, and refused by the broker', async () => {
   assert.equal([first[0]?.traderExternalId, first[0]?.data], [externalId, await shown()])
   assert.equal(typesOf(await since(partner, exchange)), ['account.connected'])
   const { id, token_version: version } = await db('broker_accounts').where({ account_id: accountId }).first()
-  const refused = await since(partner, () =>
-    markRejected(db, id, {
-      version,
-      dialect: config.brokerDialect,
-      appId: appIds[config.brokerDialect],
-      reason: 'TOKEN_EXPIRED'
-    })
-  )
+  const place = { dialect: config.brokerDialect, appId: appIds[config.brokerDialect] }
+  const refused = await since(partner, () => markRejected(db, id, { ...place, version, reason: 'TOKEN_EXPIRED' }))
   assert.equal(typesOf(refused), ['account.rejected'])
   assert.equal(refused[0]?.data, await shown())
   assert.is((await shown()).reason, 'TOKEN_EXPIRED')
   // That the broker accepted this token before does not show any more, however late it is written.
-  await markProven(db, id, { version, currency: null })
+  await markProven(db, id, { ...place, version, currency: null })
   const { proven_version: proven, refusals } = await db('broker_accounts').where({ id }).first()
   assert.equal([proven, refusals], [null, 1])
 })

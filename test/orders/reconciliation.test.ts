@@ -310,6 +310,9 @@ books(
       late.map(contractId => ['ORPHAN', contractId]).sort()
     )
     assert.equal(await takeDueAccounts(db, { everyMinutes: 0, limit: 9 }), [])
+    // That the token is good there proves nothing of the dialect that the partner has now.
+    const proven = db('broker_accounts').where({ partner_id: partnerId }).whereNotNull('proven_version')
+    assert.equal(await proven.clone(), [])
 
     // A token that is refused there as well ends it, and so does the end of that dialect here; an erased trader has none.
     const again = { audited_at: minutesAgo(30), compared_at: minutesAgo(40) }

@@ -51,7 +51,8 @@ export async function openSession(
         const mismatch = mismatchOf(read, facts)
         if (mismatch) throw tokenRefused('Mismatch', mismatch)
         if (read.proven) return
-        await markProven(db, account.accountRowId, { version: read.version, currency: facts.currency })
+        const { dialect, appId } = account
+        await markProven(db, account.accountRowId, { version: read.version, dialect, appId, currency: facts.currency })
         read.proven = true
       }
     }
