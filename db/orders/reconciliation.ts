@@ -9,7 +9,7 @@ export interface DueAccount {
   accountRowId: string
   partnerId: string
   accountId: string
-  /** As its partner uses it now; where its last order was sent in a dialect that the partner has left since, as that order was. */
+  /** As its partner uses it now; where its last order was sent in a dialect that the partner has left lately, as that order was. */
   appId: string
   dialect: string
   /** The partner has left that dialect. */
@@ -68,9 +68,11 @@ export function asNamedHere<Row extends { appId: string | null }>(
 const lastOrderOf = (account: string) =>
   `select o.app_id, o.dialect from orders o where o.broker_account_id = ${account}.id and o.attempt > 1 order by o.queued_at desc limit 1`
 
+// Accounts are compared for so long in a dialect that their partner has left: a broker that refuses the application there, or that nobody can
+// reach any more, would be tried without end.
+const MOVED_DAYS = 7
 // Refused in the dialect that the partner has now, and last used in one that it has left: the token may still be good there. That of
 // an erased trader is gone. Partners that moved are few, and refused accounts many.
-const MOVED_DAYS = 7
 const isLeft = `(select o.dialect from (${lastOrderOf('a')}) o)
                   <> (select p.broker_dialect from partners p join traders t on t.id = a.trader_id where p.id = a.partner_id and t.connected_at is not null)`
 
@@ -78,8 +80,8 @@ const isLeft = `(select o.dialect from (${lastOrderOf('a')}) o)
  * Takes accounts with orders since their last comparison, or whose last turn did not finish: round-robin among partners, of each
  * the longest due first. No other worker gets one until `everyMinutes` have passed, or a few minutes if its turn does not finish;
  * so an account that cannot be reached is tried again soon, after all that fell due before. An account that was never compared is
- * due since its first order: else many new ones would keep all others waiting. An account that its partner left with a dialect is
- * compared there: what was bought last, or late, shows in no other books. With a `worker`, only accounts that no other
+ * due since its first order: else many new ones would keep all others waiting. An account that its partner left with a dialect lately
+ * is compared there: what was bought last, or late, shows in no other books. With a `worker`, only accounts that no other
  * living worker serves.
  */
 export async function takeDueAccounts(
@@ -113,7 +115,7 @@ export async function takeDueAccounts(
      )
      update broker_accounts a set audited_at = now()
        from mine join broker_accounts b on b.id = mine.id join partners p on p.id = b.partner_id
-       left join lateral (${lastOrderOf('b')}) o on o.dialect <> p.broker_dialect
+       left join lateral (${lastOrderOf('b')}) o on o.dialect <> p.broker_dialect and p.id in (select target from moved)
       cross join lateral (select coalesce(o.app_id, p.broker_app_id) as app_id, coalesce(o.dialect, p.broker_dialect) as dialect) as used
       where a.id = mine.id
      returning a.id as "accountRowId", a.partner_id as "partnerId", a.account_id as "accountId", used.app_id as "appId", used.dialect,

@@ -331,7 +331,7 @@ doubts(
   }
 )
 
-doubts('may be of an application that its partner had in its dialect until a day before, or later', async () => {
+doubts('may be of an application that its partner had, in any dialect, until a day before, or later', async () => {
   const other = await harness.makePartner()
   for (const [dialect, brokerAppId] of [
     ['v3', 'lately'],

@@ -132,6 +132,22 @@ turns(
   }
 )
 
+turns('an account is not tried without end in a dialect that its partner left long ago', async () => {
+  await setAside()
+  const other = await harness.makePartner()
+  const trader = await other.makeTrader()
+  const { accountId } = trader
+  await insertOrderRows(db, trader, { phase: 'failed' })
+  await db('orders').where({ account_id: accountId }).update({ attempt: 2, dialect: 'v3', app_id: appIds.v3 })
+  // The operator's command is older than what the audit log is read for.
+  await db('partners').where({ id: other.partnerId }).update({ broker_dialect: 'next', broker_app_id: appIds.next })
+  const due = await takeDueAccounts(db, { everyMinutes: 15, limit: 9 })
+  assert.equal(
+    due.map(({ dialect, appId, isLeft }) => [dialect, appId, isLeft]),
+    [['next', appIds.next, false]]
+  )
+})
+
 const books = suite('the books of a busy account')
 // The partner's application as the simulator's books name it; the newer dialect's lists do not show it.
 const OURS = Number(appIds.v3)
