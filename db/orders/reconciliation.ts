@@ -27,7 +27,7 @@ const AGAIN_MINUTES = 5
 // Books are compared with an overlap: a purchase may show late.
 const OVERLAP_SECONDS = 120
 
-export interface FormerApplications {
+interface FormerApplications {
   /** In the same dialect. */
   appIds: string[]
   /** Also one of another dialect: the lists may name it by any other id than we do. */

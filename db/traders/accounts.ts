@@ -241,7 +241,7 @@ export interface StoredToken extends Sealed {
 }
 
 /** Where a token is used. */
-export type Place = Pick<AccountRef, 'dialect' | 'appId'>
+type Place = Pick<AccountRef, 'dialect' | 'appId'>
 
 /**
  * The sealed token of an account with its version, unless the broker refused it before. That refusal was in the dialect and

@@ -18,7 +18,7 @@ export function readTradingDay(times: unknown, date: string, assetOf: (row: Body
   return day
 }
 
-/** The sessions of an asset; none where they cannot be read: no schema says what is in its times, or that there are any. */
+/** The sessions of an asset; none where they cannot be read: no schema names what its times hold, or requires any. */
 function readSessions(times: unknown): DaySessions {
   const { open, close } = (times ?? {}) as Body
   if (!Array.isArray(open)) return { open: [], close: [] }
