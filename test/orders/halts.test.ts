@@ -14,23 +14,16 @@ import {
   listHalts,
   resumeTrading
 } from '../../db/platform/halts.ts'
-import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { appIds, brokerEnv, dialect } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, type TestTrader, until } from '../support/harness.ts'
+import { HELD_MS, openHeldClock } from '../support/held-clock.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-/** What the broker does after so many ms is held until the test lets it happen. */
-const HELD_MS = 123_457
-const held: (() => void)[] = []
-const after = (ms: number, run: () => void) => {
-  if (ms !== HELD_MS) return systemClock.after(ms, run)
-  held.push(run)
-  return () => {}
-}
-const simulator = await startSimulator({ tickMs: 10, seed: 12, limits: 'off', clock: { ...systemClock, after } })
+const { clock, letGo } = openHeldClock()
+const simulator = await startSimulator({ tickMs: 10, seed: 12, limits: 'off', clock })
 onClose(() => simulator.close())
 // A permit lasts for longer than an account is held here on any machine: what keeps its order back is the halt.
 const env = { ...brokerEnv(simulator), SWEEP_MS: '200', PERMIT_MS: '30000', BROKER_ANSWER_TIMEOUT_MS: '60000' }
@@ -212,7 +205,7 @@ waiting('is not sent when it was claimed before the halt', async () => {
   const { status, body: refused } = await halted(everything, async () => {
     await until('the worker to know of the halt', async () => !(await waits()))
     simulator.faults.reset()
-    for (const run of held.splice(0)) run()
+    letGo()
     return call
   })
   assert.equal([status, refused.error], [503, 'TRADING_HALTED'])

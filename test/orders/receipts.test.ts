@@ -7,24 +7,17 @@ import * as assert from 'uvu/assert'
 import { placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { placeBinaryOrder } from '../../api/orders/orders.ts'
 import { listBreaks } from '../../db/orders/reconciliation.ts'
-import { systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, dialect } from '../support/dialects.ts'
 import { soonInDoubt } from '../support/doubt-settings.ts'
 import { closeAll, onClose, openHarness, until } from '../support/harness.ts'
+import { HELD_MS, openHeldClock } from '../support/held-clock.ts'
 import { holdPrice } from '../support/market-stage.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-/** What the broker does after so many ms is held until the test lets it happen. */
-const HELD_MS = 123_457
-const held: (() => void)[] = []
-const after = (ms: number, run: () => void) => {
-  if (ms !== HELD_MS) return systemClock.after(ms, run)
-  held.push(run)
-  return () => {}
-}
-const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', clock: { ...systemClock, after } })
+const { clock, letGo } = openHeldClock()
+const simulator = await startSimulator({ tickMs: 10, seed: 3, limits: 'off', clock })
 onClose(() => simulator.close())
 // A response that does not come ends the connection, and with it the late receipt that a test still holds.
 const harness = await openHarness({
@@ -203,7 +196,7 @@ async function placeRefused(code: string) {
   const row = () => worker.services.db('orders').where({ client_order_id: body.clientOrderId }).first()
   assert.is((await row()).phase, 'failed')
   const release = () => {
-    for (const run of held.splice(0)) run()
+    letGo()
   }
   return { traderExternalId, accountId, body, row, release }
 }
@@ -286,7 +279,7 @@ late('is reported at once where the connection was refused and the purchase made
   simulator.faults.add({ effect: 'error-late', code, call: 'buy', loginid: accountId, times: 1, delayMs: HELD_MS })
   const { body } = await partner.call(placeBinaryOrder, { body: tickOrder(traderExternalId) })
   assert.is(body.status, 'CLOSED', JSON.stringify(body))
-  for (const run of held.splice(0)) run()
+  letGo()
   await until('the finding', async () => (await findingsOf(accountId)).length > 0)
   const [finding] = await findingsOf(accountId)
   const unowned = contractsOf(accountId).find(({ contractId }) => String(contractId) !== body.brokerOrderId)

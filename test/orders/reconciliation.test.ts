@@ -257,6 +257,18 @@ books('show no contract of ours beside an order that was never sent: the trader 
   )
 })
 
+/** The contracts that the books, as they are compared before a purchase after a restore, show since then in v3 without an order. */
+async function unownedOf(partnerId: string, accountId: string, since: Date): Promise<string[]> {
+  const { id } = await db('broker_accounts').where({ account_id: accountId }).first('id')
+  const order = {
+    ...{ partner_id: partnerId, account_id: accountId, broker_account_id: id },
+    ...{ app_id: '77', dialect: 'v3' as const }
+  }
+  const now = { nowMs: Date.now(), wallMs: Date.now() }
+  const unowned = await unownedSince(openWorker(), order, { databaseMs: since.getTime(), ...now })
+  return unowned.map(({ contractId }) => contractId)
+}
+
 books('show a contract that was bought under the application that the partner had before', async () => {
   await setAside()
   const call = await openBooks('CALL')
@@ -269,7 +281,6 @@ books('show a contract that was bought under the application that the partner ha
     .update({ broker_app_id: String(OURS) })
   await insertOrderRows(db, trader, { phase: 'failed', at })
   const [orphan, strange] = [OURS, 5].map(appId => call(accountId, appId, at.getTime() + 1000))
-  const { id: accountRowId } = await db('broker_accounts').where({ account_id: accountId }).first('id')
   const change = ['partners', 'set-broker', partnerId, '--dialect', 'v3', '--broker-app-id', '77', '--json']
   assert.is((await operator(harness.env, ...change)).exitCode, 0)
   await reconcileAccounts(openWorker(), { everyMinutes: 0 })
@@ -278,20 +289,7 @@ books('show a contract that was bought under the application that the partner ha
     found.map(({ kind, contractId }) => [kind, contractId]),
     [['ORPHAN', orphan]]
   )
-  // As they are compared before a purchase after a restore.
-  const order = {
-    partner_id: partnerId,
-    account_id: accountId,
-    app_id: '77',
-    dialect: 'v3',
-    broker_account_id: accountRowId
-  } as const
-  const now = { nowMs: Date.now(), wallMs: Date.now() }
-  const unowned = await unownedSince(openWorker(), order, { databaseMs: at.getTime(), ...now })
-  assert.equal(
-    unowned.map(({ contractId }) => contractId),
-    [orphan]
-  )
+  assert.equal(await unownedOf(partnerId, accountId, at), [orphan])
 })
 
 books(
@@ -375,21 +373,7 @@ books('show a contract of the other dialect, whose application the lists name by
     found.map(({ kind, contractId }) => [kind, contractId]),
     [['ORPHAN', orphan]]
   )
-  // Before a purchase after a restore, too.
-  const { id: accountRowId } = await db('broker_accounts').where({ account_id: accountId }).first('id')
-  const order = {
-    partner_id: partnerId,
-    account_id: accountId,
-    app_id: '77',
-    dialect: 'v3',
-    broker_account_id: accountRowId
-  } as const
-  const now = { nowMs: Date.now(), wallMs: Date.now() }
-  const unowned = await unownedSince(openWorker(), order, { databaseMs: at.getTime(), ...now })
-  assert.equal(
-    unowned.map(({ contractId }) => contractId),
-    [orphan]
-  )
+  assert.equal(await unownedOf(partnerId, accountId, at), [orphan])
 })
 
 books('go on where they were left without a new order', async () => {

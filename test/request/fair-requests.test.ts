@@ -18,26 +18,17 @@ import { ApiError } from '../../schemas/errors/errors.ts'
 import { newId } from '../../schemas/fields/ids.ts'
 import { openSettling } from '../../worker/orders/settle.ts'
 import { BrokerRequests } from '../../worker/platform/broker-requests.ts'
-import { type Clock, systemClock } from '../../worker/platform/clock.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { brokerEnv, frontOf } from '../support/dialects.ts'
 import { closeAll, onClose, openHarness, type TestPartner, until } from '../support/harness.ts'
+import { HELD_MS, openHeldClock } from '../support/held-clock.ts'
 import { untilLockWaits } from '../support/lock-waits.ts'
 import { insertOrderRows } from '../support/order-rows.ts'
 import { startTestWorker } from '../support/processes.ts'
 import { tickOrder } from '../support/tick-order.ts'
 
-// Results that are held back until they are let go of: a busy machine may take as long as it wants to request them all.
-const HELD_MS = 3_600_000
-const heldBack: (() => void)[] = []
-const clock: Clock = {
-  ...systemClock,
-  after(ms, then) {
-    if (ms !== HELD_MS) return systemClock.after(ms, then)
-    heldBack.push(then)
-    return () => {}
-  }
-}
+// Results are held: a busy machine may take as long as it wants to request them all.
+const { clock, held, letGo } = openHeldClock()
 const simulator = await startSimulator({ tickMs: 50, seed: 17, limits: 'off', clock })
 onClose(() => simulator.close())
 const env = { ...brokerEnv(simulator), BROKER_ANSWER_TIMEOUT_MS: '120000', RECONCILE_AFTER_MS: '120000' }
@@ -116,7 +107,7 @@ beside('those that wait for a place of a worker that stops are left to another w
               (select count(*)::int from pgboss.job where name = 'ask' and state < 'active') as queued`,
       { partnerId: slow.partnerId }
     )
-    return requested?.waiting === BEGUN && requested.queued === 0 && heldBack.length === WITH_PLACE
+    return requested?.waiting === BEGUN && requested.queued === 0 && held.length === WITH_PLACE
   })
   simulator.faults.reset()
   secondWorker = await startTestWorker(harness.env)
@@ -127,7 +118,7 @@ beside('those that wait for a place of a worker that stops are left to another w
       .count('* as count')
     return Number(found[0]?.count) === WITH_PLACE
   })
-  for (const letGo of heldBack) letGo()
+  letGo()
   await stopped
   const statuses = (await Promise.all(balances)).map(({ status }) => status)
   assert.equal(statuses, Array(BEGUN).fill(200))
