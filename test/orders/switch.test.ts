@@ -4,6 +4,7 @@ import { suite } from 'uvu'
 import * as assert from 'uvu/assert'
 import { closeMultiplierOrder, placeMultiplierOrder } from '../../api/orders/multipliers.ts'
 import { listOrders, placeBinaryOrder } from '../../api/orders/orders.ts'
+import { listOpenPositions } from '../../api/orders/positions.ts'
 import { activateAccount, exchangeTokens, listAccounts } from '../../api/traders/accounts.ts'
 import { type HaltedScope, haltTrading, resumeTrading } from '../../db/platform/halts.ts'
 import { SimulatedRefusal } from '../../worker/simulator/engine/refusal.ts'
@@ -234,11 +235,18 @@ for (const dialect of dialects) {
       // These tokens are of the new application: the old one cannot use them.
       const refusal = { v3: ['authorize', 'InvalidToken'], next: ['otp', 'Unauthorized'] } as const
       const [call, code] = refusal[dialect]
-      simulator.faults.add({ effect: 'error', call, code, appId: dialect === 'v3' ? Number(left) : left })
+      const appId = dialect === 'v3' ? Number(left) : left
+      simulator.faults.add({ effect: 'error', call, code, appId, times: 1000 })
       for (const { accountId } of [timed, held])
         (dialect === 'v3' ? simulator.v3 : simulator.next.front).cutAll(accountId)
       const sold = await partner.call(closeMultiplierOrder, { params: { orderId: multiplier.orderId } })
       assert.is(sold.body.status, 'CLOSED', JSON.stringify(sold.body))
+      const query = { traderExternalId: timed.traderExternalId }
+      const refusals = () => 1000 - (simulator.faults.settings.rules.find(rule => rule.appId === appId)?.times ?? 1000)
+      assert.is((await partner.call(listOpenPositions, { query })).body.data.length, 1)
+      const before = refusals()
+      for (let read = 0; read < 3; read++) assert.is((await partner.call(listOpenPositions, { query })).status, 200)
+      assert.equal([before > 0, refusals() - before], [true, 0], 'the old one is not tried for every read')
       const { body: fresh } = await partner.call(placeBinaryOrder, { body: order(held) })
       assert.is(fresh.status, 'CLOSED', JSON.stringify(fresh))
       await closed(partner, [open.orderId])

@@ -69,6 +69,13 @@ export async function openSession(
   }
 }
 
+// How long the application that bought is not tried again for an account that it has refused: each try costs calls of a quota that all
+// partners share.
+const PASSED_OVER_MS = 60_000
+const MAX_PASSED_OVER = 10_000
+/** Until when, by this process's clock, former applications of partners are not tried for an account. */
+const passedOver = new Map<string, number>()
+
 /**
  * The session for a contract that was bought, and the application that it is open under. That is the one that bought it; where its
  * partner has left that, and the token is one of the present application or the old one is refused altogether, the present one: the
@@ -79,14 +86,31 @@ export async function openBoughtSession(
   bought: AccountRef,
   { leisurely = false } = {}
 ): Promise<{ session: Session; appId: string }> {
+  const open = async (account: AccountRef) => ({
+    session: await openSession(services, account, { leisurely }),
+    appId: account.appId
+  })
+  const key = `${bought.accountRowId} ${bought.dialect} ${bought.appId}`
+  if (performance.now() < (passedOver.get(key) ?? 0)) {
+    const present = await presentOf(services, bought)
+    if (present) return open(present)
+  }
   try {
-    return { session: await openSession(services, bought, { leisurely }), appId: bought.appId }
+    return await open(bought)
   } catch (error) {
     if (!(error instanceof BrokerError && (error.rejected || isAppRefused(error.brokerCode)))) throw error
-    const present = await findAccountRef(services.db, bought.accountRowId)
-    if (present?.dialect !== bought.dialect || present.appId === bought.appId) throw error
-    return { session: await openSession(services, present, { leisurely }), appId: present.appId }
+    const present = await presentOf(services, bought)
+    if (!present) throw error
+    if (passedOver.size >= MAX_PASSED_OVER) passedOver.clear()
+    passedOver.set(key, performance.now() + PASSED_OVER_MS)
+    return open(present)
   }
+}
+
+/** The account under its partner's present application, where that is another one of the same dialect. */
+async function presentOf({ db }: Pick<WorkerServices, 'db'>, bought: AccountRef): Promise<AccountRef | undefined> {
+  const present = await findAccountRef(db, bought.accountRowId)
+  return present?.dialect === bought.dialect && present.appId !== bought.appId ? present : undefined
 }
 
 /** The refusal in the words of the reason that is stored of its account. */
