@@ -21,8 +21,8 @@ const { env, url, makePartner } = harness
 const own = openDatabase({ url, pool: 2, name: 'test-locks' })
 onClose(() => own.destroy())
 const through = await loseCommits(url)
-// A change of plan computes its price in a transaction of its own.
-const throughOne = await loseCommits(url, { others: 1 })
+// A change of plan charges what is due, and computes its price, in a transaction each.
+const throughTwo = await loseCommits(url, { others: 2 })
 
 const [creator, buyer] = [await makePartner(), await makePartner({ plan: 'LAUNCH' })]
 const trader = await buyer.makeTrader()
@@ -137,7 +137,7 @@ for (const [name, { args, repeat, again }] of Object.entries(cases))
     assert.is(exitCode, 1)
     assert.is(await digest(), before)
     const lines = await linesOf()
-    const way = name === 'partners set-plan' ? throughOne : through
+    const way = name === 'partners set-plan' ? throughTwo : through
     const unsure = await operator({ ...env, DATABASE_URL: way }, ...words)
     assert.match(unsure.stderr, /this may be done, or not/)
     assert.is(await linesOf(), lines + 1)
