@@ -13,7 +13,7 @@ import {
 import { KeyEntry } from './keys.ts'
 import { Payout } from './marketplace/creator.ts'
 import { Purchase, Subscription } from './marketplace/sales.ts'
-import { OrderEntry } from './orders.ts'
+import { OrderEntry } from './order-entries.ts'
 import { plan, saasStatus } from './partners.ts'
 import { Deployment } from './templates.ts'
 import { Account } from './traders/accounts.ts'

@@ -1,20 +1,14 @@
 // Orders: what a partner may request, what it receives, and the rules that tie barrier, contract type and duration
-// together (422 INVALID_CONTRACT, decided before the broker gets a request).
+// together (422 INVALID_CONTRACT, decided before the broker gets a request). Lists and lookups show order-entries.ts.
 import type { FromSchema } from 'json-schema-to-ts'
 import { ApiError } from './errors/errors.ts'
 import {
-  accountId,
   accountMode,
   asset,
   clientOrderId,
   converted,
-  currency,
-  cursor,
   idField,
   money,
-  nextCursor,
-  nullable,
-  pageSize,
   price,
   stakeUsd,
   timestamp,
@@ -49,14 +43,14 @@ const stake = {
     "Stake in USD, at least 0.35. On an account in another currency it is converted at the broker's own rate right before the purchase and rounded down to the currency's decimals.",
   examples: [10]
 } as const
-const duration = {
+export const duration = {
   type: 'integer',
   minimum: 1,
   maximum: 31_536_000,
   description: 'Length in durationUnit.',
   examples: [5]
 } as const
-const durationUnit = {
+export const durationUnit = {
   type: 'string',
   enum: ['t', 's', 'm', 'h', 'd'],
   description: 'Ticks, seconds, minutes, hours or days.',
@@ -76,7 +70,7 @@ export const direction = {
   examples: ['up']
 } as const
 export type MultiplierDirection = (typeof direction.enum)[number]
-const barrier = {
+export const barrier = {
   type: 'string',
   pattern: '^[0-9]$',
   maxLength: 1,
@@ -157,14 +151,18 @@ export function settlesInline(order: BinaryOrder): boolean {
   return order.durationUnit === 't' || order.waitForSettle === true
 }
 
-const orderId = idField('ord', 'Identifier of the order.')
-const brokerOrderId = { type: 'string', description: "The broker's contract id.", examples: ['290769704688'] } as const
+export const orderId = idField('ord', 'Identifier of the order.')
+export const brokerOrderId = {
+  type: 'string',
+  description: "The broker's contract id.",
+  examples: ['290769704688']
+} as const
 const buyPrice = {
   ...money,
   description:
     'What the contract cost in the account currency: the stake, and the markup where the broker charges it on top.'
 } as const
-const opened = {
+export const opened = {
   orderId,
   brokerOrderId,
   status: orderStatus,
@@ -177,7 +175,7 @@ const opened = {
   buyPrice,
   openedAt: timestamp
 } as const
-const closed = {
+export const closed = {
   pnl: { ...money, description: 'Profit or loss in the account currency.', examples: [9.53] },
   entryPrice: price,
   exitPrice: price,
@@ -264,141 +262,3 @@ export interface Order {
   exitPrice?: number | null
   closedAt?: string
 }
-
-export const OrdersQuery = {
-  type: 'object',
-  properties: {
-    traderExternalId,
-    status: orderStatus,
-    clientOrderId: { ...clientOrderId, description: 'The order of this idempotency key.' },
-    brokerOrderId: {
-      type: 'string',
-      minLength: 1,
-      maxLength: 64,
-      pattern: '^[\\u0021-\\u007e]+$',
-      description: "The order of this contract, by the broker's id.",
-      examples: ['290769704688']
-    },
-    limit: pageSize,
-    cursor
-  }
-} as const
-export type OrdersQuery = FromSchema<typeof OrdersQuery>
-
-export const OrderQuery = {
-  type: 'object',
-  properties: {
-    wait: {
-      type: 'integer',
-      minimum: 0,
-      maximum: 30,
-      default: 0,
-      description: 'Seconds to wait for the order to be CLOSED or FAILED; 0: return at once.',
-      examples: [30]
-    }
-  }
-} as const
-export type OrderQuery = FromSchema<typeof OrderQuery>
-
-const listed = {
-  orderId,
-  brokerOrderId: nullable(brokerOrderId),
-  status: orderStatus,
-  stake: stakeUsd,
-  stakeInAccount: nullable(converted.stakeInAccount),
-  exchangeRate: nullable(converted.exchangeRate),
-  potentialPayout: nullable(opened.potentialPayout),
-  buyPrice: nullable(opened.buyPrice),
-  openedAt: nullable(timestamp),
-  pnl: nullable(closed.pnl),
-  entryPrice: nullable(price),
-  exitPrice: nullable(price),
-  closedAt: nullable(timestamp),
-  kind: { type: 'string', enum: ['BINARY', 'MULTIPLIER'], description: 'Kind of order.', examples: ['BINARY'] },
-  clientOrderId: nullable({ ...clientOrderId, description: 'The idempotency key; null for a copy.' }),
-  traderExternalId,
-  accountId,
-  accountMode,
-  currency: nullable(currency),
-  asset,
-  contractType: nullable({ ...contractType, description: 'For binary orders.' }),
-  direction: nullable({ ...direction, description: 'For multiplier orders.' }),
-  multiplier: nullable({ type: 'number', description: 'For multiplier orders.', examples: [100] } as const),
-  duration: nullable(duration),
-  durationUnit: nullable(durationUnit),
-  barrier: nullable(barrier),
-  stopLoss: { ...nullable(money), description: 'For multiplier orders; null: none.', examples: [null] },
-  takeProfit: { ...nullable(money), description: 'For multiplier orders; null: none.', examples: [null] },
-  commission: {
-    ...nullable(money),
-    description: 'What the broker takes for a multiplier contract; null while unknown, and for binary orders.',
-    examples: [null]
-  },
-  markup: {
-    ...nullable(money),
-    description:
-      "What your application earns by the contract, in the account currency, by the broker's own state of it; null: not known (yet), which is not 0.",
-    examples: [0.59]
-  },
-  createdAt: timestamp,
-  copiedFrom: nullable(idField('ord', "The leader's order this one copies.")),
-  raisedToMinimum: {
-    type: ['boolean', 'null'],
-    description: "Of a copy: whether its stake was raised to the broker's minimum; null for other orders.",
-    examples: [null]
-  },
-  error: {
-    type: ['object', 'null'],
-    additionalProperties: false,
-    required: ['error', 'message'],
-    properties: {
-      error: { type: 'string', description: 'Code of the refusal, or REVIEW_REQUIRED.', examples: ['MARKET_CLOSED'] },
-      message: { type: 'string', description: 'In words.', examples: ['The market is closed.'] }
-    },
-    description: 'Why the order FAILED, or why it waits for a review; null otherwise.'
-  }
-} as const
-
-/** An order in a list: every field, null while unknown. */
-export const OrderEntry = {
-  type: 'object',
-  additionalProperties: false,
-  required: Object.keys(listed) as (keyof typeof listed)[],
-  properties: listed,
-  examples: [
-    {
-      ...Order.examples[0],
-      stakeInAccount: null,
-      exchangeRate: null,
-      kind: 'BINARY',
-      clientOrderId: '0b9f5e6e-6f0f-4b4e-9a35-0c9d3f0f8a11',
-      traderExternalId: 'user-42',
-      accountId: 'VRTC1234567',
-      accountMode: 'DEMO',
-      currency: 'USD',
-      asset: 'R_100',
-      contractType: 'CALL',
-      direction: null,
-      multiplier: null,
-      duration: 5,
-      durationUnit: 't',
-      barrier: null,
-      stopLoss: null,
-      takeProfit: null,
-      commission: null,
-      markup: 0.59,
-      createdAt: '2026-11-21T07:59:59.500Z',
-      copiedFrom: null,
-      raisedToMinimum: null,
-      error: null
-    }
-  ]
-} as const
-export type OrderEntry = { [K in keyof typeof listed]: unknown }
-
-export const OrderPage = {
-  type: 'object',
-  additionalProperties: false,
-  required: ['data', 'nextCursor'],
-  properties: { data: { type: 'array', description: 'The newest first.', items: OrderEntry }, nextCursor }
-} as const

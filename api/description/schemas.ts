@@ -13,6 +13,7 @@ import * as creator from '../../schemas/marketplace/creator.ts'
 import * as marketplace from '../../schemas/marketplace/marketplace.ts'
 import * as sales from '../../schemas/marketplace/sales.ts'
 import * as multipliers from '../../schemas/multipliers.ts'
+import * as orderEntries from '../../schemas/order-entries.ts'
 import * as orders from '../../schemas/orders.ts'
 import * as partners from '../../schemas/partners.ts'
 import * as reconciliation from '../../schemas/reconciliation.ts'
@@ -40,6 +41,7 @@ const nouns = [
   creator,
   sales,
   multipliers,
+  orderEntries,
   orders,
   partners,
   reconciliation,

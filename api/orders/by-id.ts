@@ -4,7 +4,7 @@ import { presentEntry } from '../../db/orders/entry.ts'
 import { getOrder as findOrder, notifyOf, type Outcome } from '../../db/orders/reading.ts'
 import { atCommonMoment } from '../../db/platform/back-off.ts'
 import { pathId } from '../../schemas/fields/fields.ts'
-import { OrderEntry, OrderQuery } from '../../schemas/orders.ts'
+import { OrderEntry, OrderQuery } from '../../schemas/order-entries.ts'
 import type { ApiServices, Operation, OperationRequest } from '../operation.ts'
 
 // Upper bound on the delay when a wake-up is lost, or goes to another process that waits for the same order.
