@@ -45,8 +45,10 @@ export async function checkBilling(db: Db, options: BillingOptions): Promise<Bil
   const failures: { id: string; error: unknown }[] = []
   const tooMany = new AbortController()
   const counts: BillingCounts = { charged: 0, activated: 0, deactivated: 0, renewed: 0 }
+  const now = options.now ?? (await databaseNow(db))
   const context: BillingContext = {
-    now: options.now ?? (await databaseNow(db)),
+    now,
+    resumedAt: options.resumedAt ?? now,
     prices: options.prices,
     feePct: options.feePct,
     signal: AbortSignal.any([tooMany.signal, ...(options.signal ? [options.signal] : [])]),
@@ -58,8 +60,7 @@ export async function checkBilling(db: Db, options: BillingOptions): Promise<Bil
     }
   }
   try {
-    for (const step of steps)
-      await step(db, step === chargeUnpaidPlans ? { ...context, now: options.resumedAt ?? context.now } : context)
+    for (const step of steps) await step(db, context)
   } catch (cause) {
     await record(options, counts)
     throw cause
@@ -102,7 +103,7 @@ async function chargeDuePlans(db: Db, context: BillingContext): Promise<void> {
 /** Inactive plans whose wallet covers the fee by now, for example after a refund or a change of plan. */
 async function chargeUnpaidPlans(db: Db, context: BillingContext): Promise<void> {
   const plans = Object.keys(context.prices) as Plan[]
-  return chargeEach(db, context, async last =>
+  return chargeEach(db, { ...context, now: context.resumedAt }, async last =>
     rows<{ id: string; period_end: Date }>(
       db,
       `select p.id, p.period_end

@@ -14,6 +14,8 @@ export interface BillingCounts {
 export interface BillingContext {
   /** What is due as of this instant is charged. */
   now: Date
+  /** When the new period of an unpaid plan begins. */
+  resumedAt: Date
   prices: Prices
   /** The platform's share of a sale, in percent. */
   feePct: string
