@@ -465,6 +465,7 @@ create table database_lineage (
   good_until timestamp with time zone,
   seen_at timestamp with time zone default clock_timestamp() not null,
   table_identity text,
+  noted_at timestamp with time zone default clock_timestamp() not null,
   constraint database_lineage_pkey PRIMARY KEY (generation)
 );
 

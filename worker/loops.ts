@@ -4,7 +4,7 @@ import { TICKS } from '../db/events/ticks.ts'
 import { listWaitingAccounts } from '../db/orders/claiming.ts'
 import { noteClockOffset } from '../db/orders/leases.ts'
 import { anyUnproven } from '../db/orders/proving.ts'
-import { keepLineage, noteLineage } from '../db/postgres/lineage.ts'
+import { keepLineage, noteLineage, type SeenHistory } from '../db/postgres/lineage.ts'
 import type { QueueName } from '../schemas/jobs.ts'
 import { giveAwayAccounts } from './accounts/account-leases.ts'
 import { Renewals } from './accounts/renewal.ts'
@@ -144,9 +144,9 @@ export function startWorkerLoops(services: WorkerServices, parts: WorkerParts) {
 /** Claims what waits although no hint named it. */
 async function sweep(services: WorkerServices, { placing, proving, databaseClock }: WorkerParts): Promise<boolean> {
   const { db, config, worker } = services
-  const generation = await databaseClock.measure(services)
-  const seen = placing.sawGeneration(generation ?? 0)
-  if (generation === null || generation < seen) await noteChange(services, seen)
+  const { generation, position } = await databaseClock.measure(services)
+  const seen = generation === null ? placing.seenHistory : placing.sawHistory({ generation, position })
+  if (generation === null || generation < seen.generation || position < seen.position) await noteChange(services, seen)
   await placing.recover()
   await proving.expire()
   const waiting = { worker, ageMs: config.sweepMs, limit: 1000 }
@@ -154,19 +154,29 @@ async function sweep(services: WorkerServices, { placing, proving, databaseClock
   return false
 }
 
-/** The database failed over, was restored, or is back on an earlier history: nothing is claimed until that is noted. */
-async function noteChange({ db, log }: WorkerServices, seen: number): Promise<void> {
-  const goodUntil = await noteLineage(db, seen)
-  if (goodUntil)
+/** The database failed over, was restored, or is back at an earlier moment: nothing is claimed until that is noted. */
+async function noteChange({ db, log }: WorkerServices, seen: SeenHistory): Promise<void> {
+  const noted = await noteLineage(db, seen)
+  if (!noted) return keepLineage(db, seen)
+  const { goodUntil, unseen } = noted
+  if (unseen)
+    log.info(
+      { goodUntil },
+      'no worker has seen the database for ten minutes or longer, and it may have been restored: the books of accounts are compared before they buy again'
+    )
+  else
     log.error(
       { goodUntil },
       'the database is on another timeline, or was restored: the books of accounts are compared before they buy again'
     )
 }
 
-async function keepLease({ db, worker }: WorkerServices, { settling, databaseClock }: WorkerParts): Promise<boolean> {
+async function keepLease(
+  { db, worker }: WorkerServices,
+  { settling, placing, databaseClock }: WorkerParts
+): Promise<boolean> {
   await settling.renew()
-  await keepLineage(db)
+  await keepLineage(db, placing.seenHistory)
   if (databaseClock.offsetMs !== null) await noteClockOffset(db, worker, databaseClock.offsetMs)
   return false
 }

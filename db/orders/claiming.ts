@@ -5,14 +5,15 @@
 // - no order is claimed of a partner that has its share of the worker's places: another partner's goes first, then;
 // - no order is claimed that a halt of trading applies to, nor a copy whose leader has closed or whose follow was stopped;
 // - no order is claimed whose account was exchanged as one of the other mode since the order was stored;
-// - nothing is claimed while the database is on a history that has not been noted, or that the worker has seen end (db/postgres/lineage.ts);
+// - nothing is claimed while the database is on a history that has not been noted, or behind what the worker has seen of it
+//   (db/postgres/lineage.ts);
 // - the intent is committed before the buy leaves, with a permit that ends before the time to live.
 
 import { unwantedOf } from '../copy/closing.ts'
 import { haltMessageOf, haltOf, isHalted } from '../platform/halts.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
-import { notedGeneration } from '../postgres/lineage.ts'
+import { type SeenHistory, seenGeneration } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
 import { endsMsOf, expiredMessageOf, isOver } from './expired.ts'
 import { otherModeMessageOf, otherModeOf } from './other-mode.ts'
@@ -27,8 +28,8 @@ export interface ClaimOptions {
   permitMs: number
   /** The broker's own time-out, added to the permit before evidence is searched for. */
   reconcileAfterMs: number
-  /** The latest history of the database that the sender has seen: nothing is claimed on one before it. */
-  generation?: number
+  /** How far the sender has seen the database come: nothing is claimed on one that is behind that. */
+  seen?: SeenHistory
   /** Partners that have their share of the sender's places: none of their orders is claimed. */
   full?: string[]
 }
@@ -108,7 +109,7 @@ export async function takeOrders(
     claimNo,
     permitMs,
     reconcileAfterMs,
-    generation = 0,
+    seen = NOTHING_SEEN,
     full = [],
     name = 'order.place',
     limit,
@@ -122,7 +123,7 @@ export async function takeOrders(
                    cross join lateral jsonb_array_elements_text(coalesce(data->'accountIds', jsonb_build_array(data->'accountId'))) a (account_id)),
      ${serving}, ${claiming(full)}
      select (select count(*) from taken) as jobs, a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
-    { sender, claimNo, permitMs, reconcileAfterMs, generation, ...fullOnly(full) }
+    { sender, claimNo, permitMs, reconcileAfterMs, ...seen, ...fullOnly(full) }
   )
   const claimed = found.filter(({ id }) => id !== null)
   const accountIds = found.map(({ account }) => account)
@@ -188,7 +189,7 @@ const claiming = (full: string[]) => `heads as materialized (
           and not ${isHalted('m')}
           and ${unwantedOf('m')} is null
           and ${otherModeOf('m')} is null
-     ), clock as materialized (select clock_timestamp() as at, noted.generation from (${notedGeneration}) noted where noted.generation >= :generation),
+     ), clock as materialized (select clock_timestamp() as at, seen.generation from (${seenGeneration}) seen),
      claimed as (
        update orders o
           set phase = 'sending', attempt = o.attempt + 1, sender = :sender, claim_no = :claimNo, checks = 0, absence_checks = 0, sent_at = clock.at,
@@ -207,16 +208,18 @@ const claiming = (full: string[]) => `heads as materialized (
             from broker_accounts a where a.id = o.broker_account_id) as books_due
      )`
 
+const NOTHING_SEEN: SeenHistory = { generation: 0, position: 0 }
+
 // Usually no partner has used up its share; then the statement has no such condition.
 const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})
 
 async function claimHeads(db: Db, options: ClaimOptions): Promise<Heads> {
-  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs, generation = 0, full = [] } = options
+  const { accountIds, sender, claimNo, permitMs, reconcileAfterMs, seen = NOTHING_SEEN, full = [] } = options
   const found = await rows<{ account: string; worker: string | null } & Claimed>(
     db,
     sql`with accounts as (select distinct account_id from ${listing('accountIds')} as a (account_id)), ${serving}, ${claiming(full)}
      select a.account_id as account, a.worker, c.* from served a left join claimed c using (account_id)`,
-    { accountIds, sender, claimNo, permitMs, reconcileAfterMs, generation, ...fullOnly(full) }
+    { accountIds, sender, claimNo, permitMs, reconcileAfterMs, ...seen, ...fullOnly(full) }
   )
   return {
     claimed: found.filter(({ id }) => id !== null),

@@ -96,7 +96,8 @@ export const migrations: readonly string[] = [
   '0154_fees_of_test_sides',
   '0155_entries_once',
   '0156_analysed_by_owner',
-  '0157_renewals_resumed'
+  '0157_renewals_resumed',
+  '0158_lineage_noted'
 ]
 
 /** The encoding that the database needs. */

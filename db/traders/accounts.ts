@@ -8,6 +8,7 @@ import { type RejectedReason, rejectionMessages } from '../../schemas/traders/ac
 import { backOffInSql } from '../platform/back-off.ts'
 import type { Sealed, Vault } from '../platform/crypto.ts'
 import { type Db, listing, rows, sql } from '../postgres/connection.ts'
+import { settledGeneration } from '../postgres/lineage.ts'
 import { holdTrader } from './traders.ts'
 
 export interface AccountRecord {
@@ -91,8 +92,8 @@ export async function upsertAccount(
   const { keyId, sealed } = vault.seal(account.token, context(id))
   const [row] = await rows<AccountRecord>(
     trx,
-    `insert into broker_accounts as a (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed)
-     values (:id, :partnerId, :traderId, :accountId, :accountMode, :currency, :keyId, :sealed)
+    `insert into broker_accounts as a (id, partner_id, trader_id, account_id, account_mode, currency, token_key_id, token_sealed, compared_generation)
+     values (:id, :partnerId, :traderId, :accountId, :accountMode, :currency, :keyId, :sealed, ${settledGeneration})
      on conflict (trader_id, account_id) do update
        set account_mode = excluded.account_mode, currency = coalesce(excluded.currency, a.currency),
            token_key_id = excluded.token_key_id, token_sealed = excluded.token_sealed,

@@ -424,7 +424,7 @@ pages(
       await trx('marketplace_bots').where({ id: lost }).update({ status: 'DRAFT', published_at: null })
     })
     const { generation } = await readClock(db)
-    assert.ok(await noteLineage(db, (generation as number) + 1))
+    assert.ok(await noteLineage(db, { generation: (generation as number) + 1, position: 0 }))
     // The same number as the version that was lost.
     await makeBot(newcomer, { name: 'Published after the restore', category: 'grid' })
     const page = await list({ category })

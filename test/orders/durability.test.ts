@@ -17,7 +17,7 @@ import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { readDurability } from '../../db/postgres/durability.ts'
-import { readClock } from '../../db/postgres/lineage.ts'
+import { noteLineage, readClock, type SeenHistory } from '../../db/postgres/lineage.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
@@ -320,16 +320,17 @@ claiming(
   }
 )
 
-claiming('is none on a history of the database that ended before one that its worker has seen', async () => {
+claiming('is none on a database that is behind what its worker has seen', async () => {
   const { db } = harness.services
   const trader = await partner.makeTrader()
   await insertOrderRows(db, trader, { phase: 'queued', at: new Date(Date.now() + 60_000) })
-  const { generation = 0 } = await readClock(db)
+  const { generation = 0, position } = await readClock(db)
   const claim = { accountIds: [trader.accountId], sender: 'worker', claimNo: 1, permitMs: 1000, reconcileAfterMs: 1000 }
-  const claimed = async (seen: number) => (await claimOrders(db, { ...claim, generation: seen })).claimed
-  assert.is((await claimed(Number(generation) + 1)).length, 0)
+  const claimed = async (seen: SeenHistory) => (await claimOrders(db, { ...claim, seen })).claimed
+  assert.is((await claimed({ generation: Number(generation) + 1, position: 0 })).length, 0)
+  assert.is((await claimed({ generation: Number(generation), position: position + 2 ** 40 })).length, 0)
   assert.equal(
-    (await claimed(Number(generation))).map(order => order.generation),
+    (await claimed({ generation: Number(generation), position })).map(order => order.generation),
     [generation]
   )
   await db('orders').where({ account_id: trader.accountId }).del()
@@ -418,6 +419,73 @@ restoring('nor what it has forgotten on its way back to an earlier history that 
   assert.is(contractsOf(accountId).length, 2)
   worker.kill('SIGTERM')
   await worker.ended
+})
+
+restoring(
+  'nor what the image of a disk has forgotten, which a worker knows that has seen the database later',
+  async () => {
+    const { traderExternalId, accountId } = await partner.makeTrader()
+    const worker = await startWorker(harness.env)
+    const backup = await backUp('image')
+    const forgotten = orderOf(traderExternalId)
+    assert.is((await partner.call(placeBinaryOrder, { body: forgotten })).body.status, 'CLOSED')
+    await restoreFrom(backup, 'same')
+    await worker.line(/was restored: the books of accounts are compared/)
+    const repeated = await partner.call(placeBinaryOrder, { body: forgotten })
+    assert.is(repeated.body.status, 'PENDING', JSON.stringify(repeated.body))
+    assert.is(contractsOf(accountId).length, 1)
+    worker.kill('SIGTERM')
+    await worker.ended
+  }
+)
+
+/** As if so much time had passed since a worker saw the database last. */
+const age = (interval: string) =>
+  rows(harness.services.db, 'update database_lineage set seen_at = seen_at - :interval::interval', { interval })
+
+restoring('nor what an image has forgotten that is older than ten minutes, where every worker has ended', async () => {
+  const { traderExternalId, accountId } = await partner.makeTrader()
+  const first = await startWorker(harness.env)
+  const backup = await backUp('older image')
+  const forgotten = orderOf(traderExternalId)
+  assert.is((await partner.call(placeBinaryOrder, { body: forgotten })).body.status, 'CLOSED')
+  first.kill('SIGKILL')
+  await first.ended
+  await restoreFrom(backup, 'same')
+  await age('10 minutes')
+  const { db } = harness.services
+  const waiting = await partner.makeTrader()
+  await insertOrderRows(db, waiting, { phase: 'queued', at: new Date(Date.now() + 60_000) })
+  const claim = {
+    accountIds: [waiting.accountId],
+    sender: 'worker',
+    claimNo: 1,
+    permitMs: 1000,
+    reconcileAfterMs: 1000
+  }
+  assert.is((await claimOrders(db, claim)).claimed.length, 0)
+  await db('orders').where({ account_id: waiting.accountId }).del()
+
+  const second = await startWorker({ ...harness.env, LOG_LEVEL: 'info' })
+  await second.line(/no worker has seen the database for ten minutes/)
+  const repeated = await partner.call(placeBinaryOrder, { body: forgotten })
+  assert.is(repeated.body.status, 'PENDING', JSON.stringify(repeated.body))
+  assert.is(contractsOf(accountId).length, 1)
+
+  // A worker that has seen the database before knows that it is the same one, however long it was away.
+  const { generation, position } = await readClock(db)
+  const seen = { generation: Number(generation), position }
+  await age('11 minutes')
+  assert.is(await noteLineage(db, seen), undefined)
+  await until('the worker', async () => (await readClock(db)).generation === generation)
+
+  // Whoever comes a day later has lost nothing.
+  await rows(db, `update database_lineage set noted_at = noted_at - interval '1 day'`)
+  const late = await partner.makeTrader()
+  const { compared_generation: compared } = await db('broker_accounts').where({ account_id: late.accountId }).first()
+  assert.is(compared, generation)
+  second.kill('SIGTERM')
+  await second.ended
 })
 
 restoring.after(closeAll)

@@ -258,14 +258,14 @@ books('show no contract of ours beside an order that was never sent: the trader 
 })
 
 /** The contracts that the books, as they are compared before a purchase after a restore, show since then in v3 without an order. */
-async function unownedOf(partnerId: string, accountId: string, since: Date): Promise<string[]> {
+async function unownedOf(partnerId: string, accountId: string, since: Date, until = new Date()): Promise<string[]> {
   const { id } = await db('broker_accounts').where({ account_id: accountId }).first('id')
   const order = {
     ...{ partner_id: partnerId, account_id: accountId, broker_account_id: id },
     ...{ app_id: '77', dialect: 'v3' as const }
   }
   const now = { nowMs: Date.now(), wallMs: Date.now() }
-  const unowned = await unownedSince(openWorker(), order, { databaseMs: since.getTime(), ...now })
+  const unowned = await unownedSince(openWorker(), order, { since, until, ...now })
   return unowned.map(({ contractId }) => contractId)
 }
 
@@ -290,6 +290,8 @@ books('show a contract that was bought under the application that the partner ha
     [['ORPHAN', orphan]]
   )
   assert.equal(await unownedOf(partnerId, accountId, at), [orphan])
+  // Nothing that was bought later was lost.
+  assert.equal(await unownedOf(partnerId, accountId, minutesAgo(40), minutesAgo(35)), [])
 })
 
 books(

@@ -60,6 +60,7 @@ export const files = {
   evidence: 'worker/orders/evidence.ts',
   storing: 'db/orders/storing.ts',
   leases: 'db/orders/leases.ts',
+  lineage: 'db/postgres/lineage.ts',
   closing: 'worker/orders/closing.ts',
   copyClosing: 'db/copy/closing.ts',
   contractLeases: 'worker/orders/contract-leases.ts',

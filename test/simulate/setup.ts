@@ -54,7 +54,7 @@ export async function makeTemplate(admin: string): Promise<void> {
   await asAdmin(url, client =>
     client.query(
       `-- Its copies are new databases, not restored ones.
-       update database_lineage set table_identity = null;
+       update database_lineage set table_identity = null, seen_at = 'infinity';
        create or replace function pgboss.job_now() returns timestamptz language sql stable as 'select sim.now()';
        -- These serve lists, which nobody reads here, and cost every change of an order.
        drop index orders_page, orders_page_status, orders_page_trader, orders_open_trader, orders_closed;

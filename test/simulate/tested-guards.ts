@@ -11,6 +11,7 @@ const {
   copyClosing,
   evidence,
   leases,
+  lineage,
   listing,
   passedOver,
   reading,
@@ -51,7 +52,17 @@ const orderGuards: TestedGuard[] = [
   },
   {
     name: 'no order is claimed on a history of the database that ended before one that the worker has seen',
-    edits: [edit(claiming, 'where noted.generation >= :generation', '')],
+    edits: [edit(lineage, 'and noted.generation >= :generation', '')],
+    test: 'test/orders/durability.test.ts'
+  },
+  {
+    name: 'no order is claimed on a database that is behind the position that the worker has seen',
+    edits: [edit(lineage, ` and (noted.generation > :generation or \${position} >= :position::float8)`, '')],
+    test: 'test/orders/durability.test.ts'
+  },
+  {
+    name: 'no order is claimed on a database that no worker has seen for too long',
+    edits: [edit(lineage, ` and not \${isUnseen}\n     and noted`, '\n     and noted')],
     test: 'test/orders/durability.test.ts'
   },
   {

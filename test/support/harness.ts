@@ -122,7 +122,10 @@ export async function openTestDatabase(): Promise<string> {
       // Its copies are new databases. With the template's identity each would count as one that was restored.
       const template = new pg.Client({ connectionString: databaseUrl(admin, TEMPLATE) })
       await template.connect()
-      await template.query('update database_lineage set table_identity = null')
+      // Nor has none of their workers seen them for long, however long ago the template was made.
+      await template.query(
+        `update database_lineage set table_identity = null, seen_at = clock_timestamp() + interval '1 day'`
+      )
       await template.end()
     }
     const name = `test_${process.pid}_${randomBytes(4).toString('hex')}`

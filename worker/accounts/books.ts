@@ -30,8 +30,8 @@ export async function compareBooks(services: WorkerServices, order: Claimed, con
   if (due) {
     const wallBefore = clock.wall()
     const { nowMs } = await readClock(db)
-    const since = { databaseMs: due.since.getTime(), nowMs, wallMs: (wallBefore + clock.wall()) / 2 }
-    const unowned = await unownedSince(services, order, since)
+    const now = { nowMs, wallMs: (wallBefore + clock.wall()) / 2 }
+    const unowned = await unownedSince(services, order, { since: due.since, until: due.until, ...now })
     await storeUnowned(db, { ...account, generation: due.generation }, unowned)
     if (unowned.length > 0)
       log.error(

@@ -196,31 +196,36 @@ function isNear({ terms, appId, purchaseTime }: Evidence, { from, nearFrom }: Pu
 }
 
 /**
- * Contracts of the account that were bought since `since` (database clock) by the partner's application, by one that it had until
- * lately, or by one that the broker does not name, and that no order owns. Throws when the broker cannot be reached, or lists more than can be read.
+ * Contracts of the account that were bought from `since` to `until` (database clock) by the partner's application, by one that it had
+ * until lately, or by one that the broker does not name, and that no order owns; those whose time is not known among them. `nowMs` and
+ * `wallMs` are one moment by the database's clock and by this machine's. Throws when the broker cannot be reached, or lists more than can be read.
  */
 export async function unownedSince(
   services: WorkerServices,
   order: Pick<OrderRow, 'partner_id' | 'account_id' | 'app_id' | 'dialect' | 'broker_account_id'>,
-  since: { databaseMs: number; nowMs: number; wallMs: number }
+  { since, until, nowMs, wallMs }: { since: Date; until: Date; nowMs: number; wallMs: number }
 ): Promise<Evidence[]> {
   const session = await openSession(services, refOf(order))
-  const atDatabase = since.databaseMs / 1000
-  const brokerMinusDatabase = await aheadOfDatabase(services, order, { wallMs: since.wallMs, readMs: since.nowMs })
-  // By the broker's clock, or by the database's where that is earlier: the times of purchases need not be those of either.
-  const earliest = atDatabase + (brokerMinusDatabase === null ? -NEAR_OWN_SECONDS : Math.min(0, brokerMinusDatabase))
-  const from = Math.floor(earliest) - SLACK_SECONDS - CORRECTION_SECONDS
+  const brokerMinusDatabase = await aheadOfDatabase(services, order, { wallMs, readMs: nowMs })
+  // By the broker's clock, or by the database's where that is earlier, at the end later: the times of purchases need not be those of either.
+  const [least, most] =
+    brokerMinusDatabase === null
+      ? [-NEAR_OWN_SECONDS, NEAR_OWN_SECONDS]
+      : [Math.min(0, brokerMinusDatabase), Math.max(0, brokerMinusDatabase)]
+  const from = Math.floor(since.getTime() / 1000 + least) - SLACK_SECONDS - CORRECTION_SECONDS
+  const to = Math.ceil(until.getTime() / 1000 + most) + SLACK_SECONDS + CORRECTION_SECONDS
   const { rows, readFrom } = await readLists(session, from)
   if (readFrom > from)
     throw new Error(
       `The account's lists at the broker since ${new Date(from * 1000).toISOString()} are longer than can be read.`
     )
-  const former = await formerApplications(services.db, order, new Date(since.databaseMs))
+  const former = await formerApplications(services.db, order, since)
   const appIds = new Set([null, order.app_id, ...former.appIds])
+  const isBetween = (time: number | null) => time === null || (time >= from && time <= to)
   const ours = new Map(
     rows
       .map(item => asNamedHere(item, { appId: order.app_id, former }))
-      .filter(({ appId, purchaseTime }) => appIds.has(appId) && (purchaseTime ?? from) >= from)
+      .filter(({ appId, purchaseTime }) => appIds.has(appId) && isBetween(purchaseTime))
       .map(item => [item.contractId, item])
   )
   const owned = await ownedContracts(services.db, order.account_id, [...ours.keys()])

@@ -18,6 +18,7 @@ import {
 import { type Bus, WORK } from '../../db/platform/bus.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { batch, isDataError } from '../../db/postgres/batch.ts'
+import type { SeenHistory } from '../../db/postgres/lineage.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import { CopyPace } from '../copy/pace.ts'
@@ -73,7 +74,7 @@ export class Placing {
   #stopped = false
   #claimNo = 0
   /** The latest history of the database that this worker has seen. */
-  #generation = 0
+  #seen: SeenHistory = { generation: 0, position: 0 }
   /** Whether the latest take of orders left some. */
   #ordersWait = false
   #copiesWait = false
@@ -160,10 +161,17 @@ export class Placing {
     )
   }
 
-  /** Notes a history that the database is on; returns the latest one seen. Nothing is claimed on an earlier one. */
-  sawGeneration(generation: number): number {
-    this.#generation = Math.max(this.#generation, generation)
-    return this.#generation
+  /** How far this worker has seen the database come. */
+  get seenHistory(): SeenHistory {
+    return this.#seen
+  }
+
+  /** Notes how far the database has come; returns how far this worker has seen it. Nothing is claimed on one that is behind that. */
+  sawHistory({ generation, position }: SeenHistory): SeenHistory {
+    const seen = this.#seen
+    if (generation > seen.generation) this.#seen = { generation, position }
+    else if (generation === seen.generation) this.#seen = { generation, position: Math.max(position, seen.position) }
+    return this.#seen
   }
 
   /** Gives back what claiming statements claimed whose outcome was lost; does nothing where there was none. */
@@ -231,7 +239,7 @@ export class Placing {
       claimNo,
       permitMs,
       reconcileAfterMs,
-      generation: this.#generation,
+      seen: this.#seen,
       full
     }).catch((error: unknown) => {
       claim.lost()
@@ -241,7 +249,7 @@ export class Placing {
     notifyCallers(this.#services, found.expired)
     // Failing a copy costs the database as much as claiming it.
     this.copyPace.noteCopies(found.expired.filter(({ copied_from }) => copied_from !== null).length)
-    for (const { generation } of found.claimed) this.sawGeneration(generation)
+    for (const { generation } of found.claimed) this.sawHistory({ generation, position: 0 })
     for (const { clock_ms: clockMs } of found.claimed) this.#databaseClock.observe(clockMs, clock.now())
     for (const order of found.claimed)
       this.#start(

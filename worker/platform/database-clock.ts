@@ -44,23 +44,31 @@ export class DatabaseClock {
 
   /**
    * Reads the database's clock; logs once when the wall clock becomes too different from it, and once when it is right
-   * again. Returns the generation of the history that the database is on; null where that was not noted last.
+   * again. Returns the generation of the history that the database is on, null where that was not noted last, and how far it has come.
    */
-  async measure({ db, clock, log }: { db: Db; clock: Clock; log: Log }): Promise<number | null> {
+  async measure({
+    db,
+    clock,
+    log
+  }: {
+    db: Db
+    clock: Clock
+    log: Log
+  }): Promise<{ generation: number | null; position: number }> {
     const wallBefore = clock.wall()
-    const { nowMs: databaseMs, generation } = await readClock(db)
+    const { nowMs: databaseMs, ...history } = await readClock(db)
     this.record(databaseMs, clock.now())
     const wasOff = this.isOff()
     const wallMs = clock.wall()
     // How the reading's duration splits between both directions is unknown, so it counts as agreement.
     const [early, late] = [wallBefore - databaseMs, wallMs - databaseMs]
     this.offsetMs = early > 0 ? early : Math.min(late, 0)
-    if (this.isOff() === wasOff) return generation
+    if (this.isOff() === wasOff) return history
     const facts = { offsetMs: Math.round(this.offsetMs) }
     if (wasOff) log.info(facts, "this machine's clock agrees with the database's again")
     else
       log.error(facts, "this machine's clock differs from the database's by more than a second: synchronise it (NTP)")
-    return generation
+    return history
   }
 
   /** The clock with the wall time that the database shows, as far as it was measured: for instants that others read. */
