@@ -127,7 +127,7 @@ async function startDatabase({ context: { config }, opened, print }: RunContext)
   const { url, stop } = await locateDatabase(config, print.as('database'))
   opened(stop)
   await reachDatabase(url)
-  for (const name of await migrate(url)) print.as('database')(`applied ${name}`)
+  for (const name of await migrate(url, print.as('database'))) print.as('database')(`applied ${name}`)
   return url
 }
 

@@ -22,7 +22,7 @@ export function addDatabase(program: Command): void {
       withoutStore(
         context =>
           withDatabase(context, async (db, url) => {
-            const applied = await migrate(url).catch(explainRights)
+            const applied = await migrate(url, context.note).catch(explainRights)
             if (applied.length > 0) {
               const details = { applied }
               await recordAudit(db, { actor: context.actor, action: 'db.migrate', details })

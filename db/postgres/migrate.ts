@@ -1,12 +1,16 @@
 // Migrations: an explicit list, forward only, and the queue's own tables with them.
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { Knex } from 'knex'
 import pg from 'pg'
 import { PgBoss } from 'pg-boss'
 import { ConfigError } from '../../schemas/config/config.ts'
+import { ApiError } from '../../schemas/errors/errors.ts'
 import { deadLetterOf, type QueueName, type QueueRule, queues } from '../../schemas/jobs.ts'
+import { backOff } from '../platform/back-off.ts'
 import {
   type Db,
   DEPENDABLE,
+  isLockTimeout,
   liftTransactionTimeout,
   openDatabase,
   sessionAt,
@@ -16,9 +20,12 @@ import { migrationStatus, migrations, refuseSchema, UTF8 } from './migrations.ts
 
 type Migration = Pick<Knex.Migration, 'up'> & { config?: { transaction: boolean } }
 
+/** How long a migration waits for a table while others work: a second and a half, in which orders wait as well. An autovacuum gives way after one. */
+const TABLE_WAIT = '1500ms'
+
 /**
- * Where migrations are. Those of a new database run in one transaction, whatever their `config`: nobody waits there. Where one of
- * the missing has `transaction: false`, each of the others has a transaction of its own.
+ * Where migrations are. Those of a new database run in one transaction, whatever their `config`: nobody waits there. In any other one each
+ * runs in a transaction of its own, unless its `config` says otherwise: no table is locked while another migration runs.
  */
 const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
   tableName: 'migrations',
@@ -27,8 +34,12 @@ const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
     getMigrationName: (name: string) => name,
     async getMigration(name: string) {
       const { up, config } = (await import(`../migrations/${name}.ts`)) as Migration
+      const upBesideOthers = async (trx: Knex) => {
+        if (trx.isTransaction) await trx.raw(`set local lock_timeout = '${TABLE_WAIT}'`)
+        await up(trx)
+      }
       return {
-        up,
+        up: isNew ? up : upBesideOthers,
         down: async () => {
           throw new Error('Migrations go forward only: restore a backup to go back.')
         },
@@ -39,30 +50,31 @@ const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
 })
 
 const MIGRATION_LOCK = 724_200
-const LOCK_WAIT_MS = 120_000
+const LOCK_LOOK_MS = 200
+// As long as the build of an index waits for the end of a dump (build-index.ts).
+const LOCK_WAIT_MS = 3_600_000
+const TABLE_TRIES = { firstMs: 1000, mostMs: 30_000 }
 
 /**
  * Applies what is missing, both ours and the queue's, and declares every queue. Safe to run twice and by
  * two at once: the second waits for the first. Returns the names applied. A statement may take as long as the tables
- * are large, on a connection of its own; only locks are not waited for for ever. Leaves a database alone that a newer version
- * migrated; throws ConfigError when that one lacks some of ours, or the search_path leaves our tables out.
+ * are large, on a connection of its own; only locks are not waited for for ever: throws CONFLICT after an hour. `note` is called with what
+ * is waited for. Leaves a database alone that a newer version migrated; throws ConfigError when that one lacks some of ours, or the
+ * search_path leaves our tables out.
  */
-export async function migrate(url: string): Promise<string[]> {
+export async function migrate(url: string, note: (text: string) => void = () => {}): Promise<string[]> {
   // A lock that ends with its connection. knex's own is a row, which a killed migration leaves behind for ever:
   // whoever holds this one may take that row away.
   const lock = new pg.Client({
     // Idle for as long as the migrations take: its end would let another run begin.
     ...sessionAt(url, WITHOUT_STATEMENT_TIMEOUT),
     connectionTimeoutMillis: 5000,
-    keepAlive: true,
-    lock_timeout: LOCK_WAIT_MS
+    keepAlive: true
   })
   lock.on('error', () => {})
   await lock.connect()
   try {
-    // The wait for the lock is a transaction, too.
-    await liftTransactionTimeout(lock)
-    await lock.query('select pg_advisory_lock($1)', [MIGRATION_LOCK])
+    await takeLock(lock, note)
     await refuseEncoding(lock)
     const db = openDatabase({ url, pool: 2, name: 'migrate', limits: null })
     try {
@@ -74,14 +86,32 @@ export async function migrate(url: string): Promise<string[]> {
         refuseSchema(status)
         return []
       }
-      const settings = settingsFor(status.applied.length === 0)
-      await db.migrate.forceFreeMigrationsLock(settings)
-      return await applyMissing(db, url, settings)
+      const applied = status.applied.length === 0 ? await applyAll(db) : await applyOneByOne(db, note)
+      await declareQueues(url)
+      return applied
     } finally {
       await db.destroy()
     }
   } finally {
     await lock.end().catch(() => {})
+  }
+}
+
+/**
+ * Waits for the lock of migrations by trying: a statement that waits has a snapshot, and the build of an index by the holder waits for the end
+ * of all that are older.
+ */
+async function takeLock(client: pg.Client, note: (text: string) => void): Promise<void> {
+  const deadline = performance.now() + LOCK_WAIT_MS
+  for (let tries = 0; ; tries++) {
+    const { rows: tried } = await client.query<{ taken: boolean }>('select pg_try_advisory_lock($1) as taken', [
+      MIGRATION_LOCK
+    ])
+    if (tried[0]?.taken) return
+    if (performance.now() > deadline)
+      throw new ApiError('CONFLICT', 'Another migration of this database has run for an hour: end it, then repeat.')
+    if (tries === 0) note('another migration of this database runs: waiting for its end')
+    await sleep(LOCK_LOOK_MS)
   }
 }
 
@@ -102,8 +132,48 @@ async function refuseEncoding(client: pg.Client): Promise<void> {
 
 const RETENTION_SECONDS = 30 * 86_400
 
-async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig): Promise<string[]> {
+async function applyAll(db: Db): Promise<string[]> {
+  const settings = settingsFor(true)
+  await db.migrate.forceFreeMigrationsLock(settings)
   const [, applied] = (await db.migrate.latest(settings)) as [number, string[]]
+  return applied
+}
+
+// knex's error where it does not get its row, which the session of a killed migration keeps until its statement has ended.
+const ROW_LOCKED = 'MigrationLocked'
+
+/**
+ * Applies what is missing beside processes that work. A migration that does not get its tables, since a dump or another long transaction has
+ * them, is undone and tried again after a pause: while it waits, all others wait behind it.
+ */
+async function applyOneByOne(db: Db, note: (text: string) => void): Promise<string[]> {
+  const settings = settingsFor(false)
+  const applied: string[] = []
+  let deadline = performance.now() + LOCK_WAIT_MS
+  for (let failures = 0; ; ) {
+    try {
+      await db.migrate.forceFreeMigrationsLock(settings)
+      const [, [name]] = (await db.migrate.up(settings)) as [number, string[]]
+      if (name === undefined) return applied
+      applied.push(name)
+      failures = 0
+      deadline = performance.now() + LOCK_WAIT_MS
+    } catch (error) {
+      if (!isLockTimeout(error) && (error as Error).name !== ROW_LOCKED) throw error
+      const [next] = (await migrationStatus(db)).pending
+      if (performance.now() > deadline)
+        throw new ApiError(
+          'CONFLICT',
+          `The migration ${next} did not get its tables within an hour: end the dump or the long transaction that has them, then repeat.`,
+          { cause: error }
+        )
+      if (failures === 0) note(`${next} waits for the end of a dump or another long transaction`)
+      await sleep(backOff(++failures, TABLE_TRIES))
+    }
+  }
+}
+
+async function declareQueues(url: string): Promise<void> {
   const boss = new PgBoss({
     ...sessionAt(url, `${WITHOUT_STATEMENT_TIMEOUT} ${DEPENDABLE}`),
     supervise: false,
@@ -135,5 +205,4 @@ async function applyMissing(db: Db, url: string, settings: Knex.MigratorConfig):
   } finally {
     await boss.stop({ graceful: false })
   }
-  return applied
 }

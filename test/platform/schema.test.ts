@@ -146,6 +146,32 @@ upgrade('waits for what others write to accounts, who do not wait for it', async
   assert.equal(built, { valid: 2 })
 })
 
+upgrade('holds nobody up while a dump runs, and is applied after it', async () => {
+  const url = await openTestDatabase()
+  const db = openDatabase({ url, pool: 4, name: 'test' })
+  onClose(() => db.destroy())
+  await db.raw('alter table broker_accounts drop column was_proven')
+  await db('migrations').where({ name: '0151_was_proven' }).delete()
+  const dumping = await db.transaction()
+  await dumping.raw('lock table broker_accounts in access share mode')
+  const migrating = migrate(url)
+  await untilLockWaits(db, { text: 'was_proven', work: migrating })
+  // A reader queues behind the migration. Once it has its turn, the migration has given way although the dump goes on.
+  await db
+    .transaction(async trx => {
+      await trx.raw(`set local lock_timeout = '7s'`)
+      await trx('broker_accounts').first('id')
+    })
+    .finally(() => dumping.commit())
+  assert.equal(await migrating, ['0151_was_proven'])
+})
+
+upgrade('is started twice at once: the second waits, and keeps no index of the first from being built', async () => {
+  const { url } = await openBefore()
+  const both = await Promise.all([migrate(url), migrate(url)])
+  assert.equal(both.flat(), LOCKING)
+})
+
 upgrade('builds an index again of which a run that was killed left a half', async () => {
   const { url, db } = await openBefore()
   await db.raw('create index broker_accounts_partner on broker_accounts (partner_id)')
