@@ -335,6 +335,7 @@ CREATE INDEX broker_accounts_renewal ON broker_accounts USING btree (renew_at) W
 CREATE TRIGGER account_of_its_side BEFORE INSERT OR UPDATE OF account_id, partner_id ON broker_accounts FOR EACH ROW EXECUTE FUNCTION account_of_its_side();
 CREATE CONSTRAINT TRIGGER events_changed AFTER UPDATE OF status, connected_at ON broker_accounts DEFERRABLE INITIALLY DEFERRED FOR EACH ROW WHEN (((new.connected_at <> old.connected_at) OR (new.status <> old.status))) EXECUTE FUNCTION account_events();
 CREATE CONSTRAINT TRIGGER events_connected AFTER INSERT ON broker_accounts DEFERRABLE INITIALLY DEFERRED FOR EACH ROW EXECUTE FUNCTION account_events();
+CREATE TRIGGER keep_renewal BEFORE UPDATE OF renew_at ON broker_accounts FOR EACH ROW WHEN (((new.renew_at IS NULL) AND (new.refresh_digest IS NOT NULL) AND (new.renewal_version = new.token_version) AND (new.token_expires_at IS NULL))) EXECUTE FUNCTION keep_renewal();
 
 create table broker_app_refusals (
   dialect text not null,
@@ -1941,6 +1942,14 @@ CREATE OR REPLACE FUNCTION is_test_side(partner text)
 AS $function$
       select test_of is not null from partners where id = partner
     $function$;
+CREATE OR REPLACE FUNCTION keep_renewal()
+ RETURNS trigger
+ LANGUAGE plpgsql
+AS $function$
+    begin
+      new.renew_at := now() + interval '50 minutes';
+      return new;
+    end $function$;
 CREATE OR REPLACE FUNCTION keep_test_side()
  RETURNS trigger
  LANGUAGE plpgsql

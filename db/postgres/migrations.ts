@@ -97,7 +97,9 @@ export const migrations: readonly string[] = [
   '0155_entries_once',
   '0156_analysed_by_owner',
   '0157_renewals_resumed',
-  '0158_lineage_noted'
+  '0158_lineage_noted',
+  '0168_renewals_kept',
+  '0169_renewals_resumed_again'
 ]
 
 /** The encoding that the database needs. */
