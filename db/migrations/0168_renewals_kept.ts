@@ -1,5 +1,5 @@
-// A worker of the version before 0157 renews a token on whose life the broker states nothing, and notes no next renewal: also after that
-// migration, for as long as one runs beside this version, or is started again. The database notes it, as for a token that lives an hour.
+// A worker older than 0157 renews a token whose life the broker leaves out, and notes no next renewal: also after that migration, while it
+// runs beside this version, or is started again. The database notes that renewal, as for a token that lives an hour.
 import type { Knex } from 'knex'
 
 export async function up(db: Knex): Promise<void> {

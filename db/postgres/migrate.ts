@@ -25,7 +25,7 @@ const TABLE_WAIT = '1500ms'
 
 /**
  * Where migrations are. Those of a new database run in one transaction, whatever their `config`: nobody waits there. In any other one each
- * runs in a transaction of its own, unless its `config` says otherwise: no table is locked while another migration runs.
+ * runs in a transaction of its own, unless its `config` has none: no table is locked while another migration runs.
  */
 const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
   tableName: 'migrations',

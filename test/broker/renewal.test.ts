@@ -265,26 +265,29 @@ renewal('is renewed again where a version renewed it no more, since the broker h
   simulator.oauth.statesLife = true
 })
 
-renewal('is renewed again also after a worker of the version that notes no next renewal, beside or before this one', async () => {
-  const accountId = newAccountId()
-  simulator.oauth.statesLife = false
-  await exchange([accountId], { seconds: 3 })
-  await until('the renewal', async () => (await rowOf(accountId)).token_version === 2)
-  // As that version stores a renewed token.
-  await rows(
-    db,
-    `update broker_accounts set token_version = token_version + 1, renewal_version = token_version + 1,
+renewal(
+  'is renewed again also after a worker of the version that notes no next renewal, beside or before this one',
+  async () => {
+    const accountId = newAccountId()
+    simulator.oauth.statesLife = false
+    await exchange([accountId], { seconds: 3 })
+    await until('the renewal', async () => (await rowOf(accountId)).token_version === 2)
+    // As that version stores a renewed token.
+    await rows(
+      db,
+      `update broker_accounts set token_version = token_version + 1, renewal_version = token_version + 1,
             token_expires_at = now() + make_interval(secs => null), renew_at = null, renewing_until = null where account_id = :accountId`,
-    { accountId }
-  )
-  const inAnHour = await db('broker_accounts')
-    .where({ account_id: accountId })
-    .whereRaw(`renew_at between now() + interval '40 minutes' and now() + interval '1 hour'`)
-  assert.is(inAnHour.length, 1)
-  await rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
-  await until('the next renewal', async () => (await rowOf(accountId)).token_version === 4)
-  simulator.oauth.statesLife = true
-})
+      { accountId }
+    )
+    const inAnHour = await db('broker_accounts')
+      .where({ account_id: accountId })
+      .whereRaw(`renew_at between now() + interval '40 minutes' and now() + interval '1 hour'`)
+    assert.is(inAnHour.length, 1)
+    await rows(db, 'update broker_accounts set renew_at = now() where account_id = :accountId', { accountId })
+    await until('the next renewal', async () => (await rowOf(accountId)).token_version === 4)
+    simulator.oauth.statesLife = true
+  }
+)
 
 renewal('rejects its account at its end where the broker renews it no more, or nothing renews it', async () => {
   const refused = newAccountId()
