@@ -68,11 +68,11 @@ ${examples('db grant trading_service')}`
     )
 
   db.command('rollback')
-    .description('Not offered: prints how to restore an earlier state')
+    .description('Not offered: prints how to go back to the previous version')
     .action(
       withoutStore(async () => {
         throw new CommandRefusal(
-          'Migrations go forward only: to go back, stop api and workers, restore the backup taken before the migration, and start the version that belongs to it.'
+          'Migrations go forward only. To go back, start the previous version again on the database as it is: it works on the newer schema. Restoring the backup undoes all orders and payments since; that is for a damaged database.'
         )
       })
     )

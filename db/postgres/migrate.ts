@@ -41,7 +41,7 @@ const settingsFor = (isNew: boolean): Knex.MigratorConfig => ({
       return {
         up: isNew ? up : upBesideOthers,
         down: async () => {
-          throw new Error('Migrations go forward only: restore a backup to go back.')
+          throw new Error('Migrations go forward only.')
         },
         ...(config && !isNew ? { config } : {})
       }

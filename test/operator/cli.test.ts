@@ -134,11 +134,14 @@ refusals('refuse token keys that are not those of the database', async () => {
   assert.match(stderr, /^Wrong configuration: TOKEN_KEYS [^\n]*'t1'\n$/)
 })
 
-refusals('db rollback explains that one goes back with a backup', async () => {
-  const { exitCode, stderr } = await run('db', 'rollback')
-  assert.is(exitCode, 1)
-  assert.match(stderr, 'restore the backup')
-})
+refusals(
+  'db rollback explains that one goes back on the database as it is, since a backup lacks the orders since',
+  async () => {
+    const { exitCode, stderr } = await run('db', 'rollback')
+    assert.is(exitCode, 1)
+    assert.match(stderr, /previous version again on the database as it is.*backup undoes all orders/)
+  }
+)
 
 const questions = suite('operator: confirmation')
 
