@@ -98,8 +98,8 @@ export const migrations: readonly string[] = [
   '0156_analysed_by_owner',
   '0157_renewals_resumed',
   '0158_lineage_noted',
-  '0168_renewals_kept',
-  '0169_renewals_resumed_again'
+  '0159_renewals_kept',
+  '0160_renewals_resumed_again'
 ]
 
 /** The encoding that the database needs. */

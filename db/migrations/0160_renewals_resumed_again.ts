@@ -1,4 +1,4 @@
-// The update of 0157 once more, for tokens of which older workers have left out the next renewal since. From 0168 on none is left out.
+// The update of 0157 once more, for tokens of which older workers have left out the next renewal since. From 0159 on none is left out.
 import type { Knex } from 'knex'
 import { up as resume } from './0157_renewals_resumed.ts'
 
