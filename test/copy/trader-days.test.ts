@@ -376,7 +376,7 @@ adding('is checked by eyes that see: a sum that is wrong, a day that is missing'
   await db.raw('delete from trader_days where trader_id = :trader_id and day = :day::date', second)
   assert.equal(
     (await findWrongTraderDays(db)).map(({ traderId, day }) => ({ trader_id: traderId, day })),
-    [first, second].sort((a, b) => (a.trader_id < b.trader_id ? -1 : 1))
+    [first, second].sort((a, b) => (`${a.trader_id} ${a.day}` < `${b.trader_id} ${b.day}` ? -1 : 1))
   )
 })
 

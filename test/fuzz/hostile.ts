@@ -83,12 +83,16 @@ const crossed: FuzzKind = (operation, scene) => {
   ] as [string, string, string][]
   if (fields.length === 0 || owns.includes(operation.name)) return null
   return fc
-    .tuple(inputsFor(operation, scene), fc.constantFrom(...fields), fc.nat(1000))
-    .map(([input, [part, name, kind], pick]) => {
+    .tuple(inputsFor(operation, scene), fc.constantFrom(...fields), fc.nat(1000), fc.noBias(fc.uuid()))
+    .map(([input, [part, name, kind], pick, clientOrderId]) => {
       const values = others[kind] as string[]
       // Another filter beside it would hide what leaks.
       const alone = part === 'query' ? { ...input, query: {} } : input
-      const asked = changed(alone, [part, name], values[pick % values.length]) as Input
+      const naming = changed(alone, [part, name], values[pick % values.length]) as Input
+      // Values that are preferred come again: with the one of an order before it the response would be about that order.
+      const asked = Object.hasOwn((body.properties ?? {}) as object, 'clientOrderId')
+        ? (changed(naming, ['body', 'clientOrderId'], clientOrderId) as Input)
+        : naming
       return {
         operation,
         kind: 'other-partners',
