@@ -13,7 +13,7 @@ import { unwantedOf } from '../copy/closing.ts'
 import { haltMessageOf, haltOf, isHalted } from '../platform/halts.ts'
 import type { Queue } from '../platform/queue.ts'
 import { among, type Db, listing, rows, sql } from '../postgres/connection.ts'
-import { type SeenHistory, seenGeneration } from '../postgres/lineage.ts'
+import { NOTHING_SEEN, type SeenHistory, seenGeneration } from '../postgres/lineage.ts'
 import { type Served, servedByNoOther, serving } from '../traders/account-leases.ts'
 import { endsMsOf, expiredMessageOf, isOver } from './expired.ts'
 import { otherModeMessageOf, otherModeOf } from './other-mode.ts'
@@ -207,8 +207,6 @@ const claiming = (full: string[]) => `heads as materialized (
                  or exists (select 1 from unowned_contracts u where u.account_id = o.account_id)
             from broker_accounts a where a.id = o.broker_account_id) as books_due
      )`
-
-const NOTHING_SEEN: SeenHistory = { generation: 0, position: 0 }
 
 // Usually no partner has used up its share; then the statement has no such condition.
 const fullOnly = (full: string[]) => (full.length > 0 ? { full } : {})

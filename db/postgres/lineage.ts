@@ -43,6 +43,9 @@ export interface SeenHistory {
   position: number
 }
 
+/** What a process has seen that has just begun. */
+export const NOTHING_SEEN: SeenHistory = { generation: 0, position: 0 }
+
 /**
  * The generation of the history that was noted last, as a query of the parameters `generation` and `position` (SeenHistory of the caller)
  * with no row where the database is on another history, or behind what the caller has seen. No order is claimed then.
@@ -98,10 +101,7 @@ interface NotedHistory {
  * Of a copy the cursors of events expire, too: its origin may have given out later ones, behind which readers would pass over other
  * events. Returns undefined when there is nothing to note, for example since another process has noted it.
  */
-export async function noteLineage(
-  db: Db,
-  seen: SeenHistory = { generation: 0, position: 0 }
-): Promise<NotedHistory | undefined> {
+export async function noteLineage(db: Db, seen = NOTHING_SEEN): Promise<NotedHistory | undefined> {
   return db.transaction(async trx => {
     const copy = await isCopy(trx)
     const [noted] = await rows<NotedHistory>(

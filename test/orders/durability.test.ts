@@ -17,7 +17,7 @@ import { openLog } from '../../db/platform/log.ts'
 import { openQueue } from '../../db/platform/queue.ts'
 import { openDatabase, rows } from '../../db/postgres/connection.ts'
 import { readDurability } from '../../db/postgres/durability.ts'
-import { keepLineage, noteLineage, readClock, type SeenHistory } from '../../db/postgres/lineage.ts'
+import { keepLineage, NOTHING_SEEN, noteLineage, readClock, type SeenHistory } from '../../db/postgres/lineage.ts'
 import { migrate } from '../../db/postgres/migrate.ts'
 import { startSimulator } from '../../worker/simulator/server.ts'
 import { FaultyNetwork } from '../chaos/network.ts'
@@ -455,7 +455,7 @@ restoring('nor what an image has forgotten that is older than ten minutes, where
   await age('10 minutes')
   const { db } = harness.services
   // Nor does one that has not seen it before take it for the same.
-  await keepLineage(db, { generation: 0, position: 0 })
+  await keepLineage(db, NOTHING_SEEN)
   assert.is((await readClock(db)).generation, null)
   const waiting = await partner.makeTrader()
   await insertOrderRows(db, waiting, { phase: 'queued', at: new Date(Date.now() + 60_000) })

@@ -18,7 +18,7 @@ import {
 import { type Bus, WORK } from '../../db/platform/bus.ts'
 import { Shares } from '../../db/platform/shares.ts'
 import { batch, isDataError } from '../../db/postgres/batch.ts'
-import type { SeenHistory } from '../../db/postgres/lineage.ts'
+import { NOTHING_SEEN, type SeenHistory } from '../../db/postgres/lineage.ts'
 import { channelOf } from '../../db/traders/account-leases.ts'
 import { ORDERS_A_JOB } from '../../schemas/jobs.ts'
 import { CopyPace } from '../copy/pace.ts'
@@ -73,8 +73,7 @@ export class Placing {
   readonly #claimNext: (accountId: string) => Promise<string>
   #stopped = false
   #claimNo = 0
-  /** The latest history of the database that this worker has seen. */
-  #seen: SeenHistory = { generation: 0, position: 0 }
+  #seen = NOTHING_SEEN
   /** Whether the latest take of orders left some. */
   #ordersWait = false
   #copiesWait = false
